@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# The library. Sources are found by folder so that a new backend is its folder and a registry line.
+file(GLOB_RECURSE ATTN_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.c)
+list(FILTER ATTN_SOURCES EXCLUDE REGEX "/src/device/(opencl|cuda|metal)/")
+
+# One object library so that tests can reach hidden symbols without a second compilation.
+add_library(attn_objects OBJECT ${ATTN_SOURCES})
+target_include_directories(attn_objects
+  PUBLIC ${CMAKE_SOURCE_DIR}/include
+  PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(attn_objects PRIVATE _GNU_SOURCE ATTN_VERSION_STRING="${PROJECT_VERSION}")
+
+# Kernels of one ISA are compiled for that ISA alone; dispatch decides at run time.
+function(attn_isa_flags suffix)
+  file(GLOB files ${CMAKE_SOURCE_DIR}/src/kernel/x86/*_${suffix}.c)
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+endfunction()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  attn_isa_flags(avx2 -mavx2 -mfma -mf16c)
+  attn_isa_flags(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+set(ATTN_LIBS Threads::Threads m ${CMAKE_DL_LIBS})
+set(ATTN_PC_REQUIRES "")
+if(ATTN_HWLOC)
+  find_package(PkgConfig)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+  endif()
+  if(HWLOC_FOUND)
+    target_compile_definitions(attn_objects PRIVATE ATTN_HAVE_HWLOC=1)
+    target_link_libraries(attn_objects PRIVATE PkgConfig::HWLOC)
+    list(APPEND ATTN_LIBS PkgConfig::HWLOC)
+    set(ATTN_PC_REQUIRES "hwloc")
+  endif()
+endif()
+
+add_library(attn $<TARGET_OBJECTS:attn_objects>)
+target_include_directories(attn PUBLIC
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(attn PRIVATE ${ATTN_LIBS})
+set_target_properties(attn PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+# Static twin for tests of internals; not installed.
+add_library(attn_internal STATIC $<TARGET_OBJECTS:attn_objects>)
+target_include_directories(attn_internal PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src
+  ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(attn_internal PUBLIC _GNU_SOURCE)
+target_link_libraries(attn_internal PUBLIC ${ATTN_LIBS})

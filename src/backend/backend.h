@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a backend is to the rest of the library. A backend folder exports one backend_family; the
+ * registry lists the families. Selection sees backends only through this header.
+ */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "attn/attn.h"
+#include "attn/hardware.h"
+#include "attn/select.h"
+#include "core/problem.h"
+
+struct kernel_table;
+
+/* What selection asks about. */
+typedef struct backend_query {
+  const attn_problem *problem; /* resolved */
+  const attn_problem_size *size;
+  const attn_capability *capability;
+  const attn_config *config;   /* effective */
+  const struct kernel_table *kernels; /* CPU: the table in use (the best there is, for a profile) */
+  int threads;                 /* most threads a call may use */
+} backend_query;
+
+enum { BACKEND_MAX_REASONS = 16 };
+typedef struct backend_reasons {
+  int count;
+  attn_reason items[BACKEND_MAX_REASONS];
+} backend_reasons;
+
+/* Adds a reason; beyond the capacity it is dropped (no backend has so many rows). */
+void backend_reject(backend_reasons *reasons, attn_reason_code code, double value, double limit);
+
+/* What an implementation will do, before it is priced. */
+typedef struct backend_cost {
+  double flops;       /* done, padding of tiles counted */
+  double bytes;       /* moved to and from memory */
+  double efficiency;  /* share of the peak that the inner loop reaches; (0, 1] */
+  attn_dtype compute; /* whose peak counts: ATTN_F32, F16, BF16, F8E4M3 */
+  double overhead;    /* seconds: launches, forks */
+  double items;       /* equal work items that can run side by side */
+  double units_per_item; /* compute units one item occupies (1) */
+  int64_t workspace_bytes; /* exactly what a plan would ask for (CPU); predicted (GPU) */
+  int splits;
+} backend_cost;
+
+/* A prepared call. `schedule` is the backend's own. */
+typedef struct backend_plan {
+  attn_problem problem; /* resolved */
+  const struct kernel_table *kernels;
+  int threads;     /* workers a call uses at most */
+  size_t workspace; /* bytes, slack for alignment included */
+  int64_t schedule[24];
+} backend_plan;
+
+/* Runs body(arg, i) for i in [0, workers); see threads_run. */
+typedef struct backend_parallel {
+  void (*run)(void *user, int workers, void (*body)(void *arg, int index), void *arg);
+  void *user;
+} backend_parallel;
+
+typedef struct backend_implementation {
+  attn_device_type device;
+  const char *name; /* "flash/cuda"; the CPU's gets the ISA appended: "flash/cpu" -> "flash/cpu/avx2" */
+  bool deterministic;
+  /* All reasons, from the backend's table of constraints. */
+  void (*supports)(const backend_query *query, backend_reasons *reasons);
+  void (*estimate)(const backend_query *query, backend_cost *cost);
+  /* NULL for implementations that a device plug-in runs. `plan` cannot fail for a supported query. */
+  void (*plan)(const backend_query *query, backend_plan *plan);
+  /* io has passed problem_check_io; workspace is 64-byte aligned or NULL when none is needed. */
+  void (*execute)(const backend_plan *plan, const attn_io *io, void *workspace,
+                  const backend_parallel *parallel);
+} backend_implementation;
+
+typedef struct backend_family {
+  attn_backend backend;
+  int count;
+  const backend_implementation *implementations;
+} backend_family;
+
+/* Families in the order of attn_backend. */
+const backend_family *const *backend_registry(int *count);
+
+/* One row of a table of constraints. Returns true when the row is violated, with value and limit. */
+typedef struct backend_constraint {
+  attn_reason_code code;
+  bool (*violated)(const backend_query *query, double *value, double *limit);
+} backend_constraint;
+void backend_check(const backend_constraint *rows, int count, const backend_query *query,
+                   backend_reasons *reasons);
+
+#endif
