@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/math/weights.h"
+
+#include <math.h>
+
+#include "core/size.h"
+
+static float *weights_row(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
+                          int lane) {
+  const attn_problem *p = call->problem;
+  return (float *)call->io->weights +
+         ((s->index * p->heads_q + tile->head[lane]) * p->seq_q + tile->query[lane]) * p->seq_kv;
+}
+
+static void fill(float *row, int64_t begin, int64_t end, float x) {
+  for (int64_t j = begin; j < end; j++) row[j] = x;
+}
+
+void weights_raw(const engine_call *call, const engine_sequence *s, int64_t head,
+                 const engine_tile *tile, const engine_scratch *scratch) {
+  const attn_problem *p = call->problem;
+  if (p->weights != ATTN_WEIGHTS_SCORES && p->weights != ATTN_WEIGHTS_CAPPED) return;
+  int vectors = call->tiles.vectors;
+  int64_t ldk;
+  for (int64_t j = 0; j < s->seq_kv; j += call->tiles.keys) {
+    int count = (int)size_min(call->tiles.keys, s->seq_kv - j);
+    const float *k = engine_rows(&call->k, call, s, head, j, count, scratch->k, &ldk);
+    call->kernels->scores(k, ldk, count, tile->qt, p->head_dim, vectors, scratch->p, NULL);
+    if (p->weights == ATTN_WEIGHTS_CAPPED && p->softcap > 0)
+      call->kernels->softcap(scratch->p, count, vectors, p->softcap);
+    for (int lane = 0; lane < tile->used; lane++) {
+      float *row = weights_row(call, s, tile, lane) + j;
+      for (int x = 0; x < count; x++) row[x] = scratch->p[(int64_t)x * call->lanes + lane];
+    }
+  }
+  for (int lane = 0; lane < tile->used; lane++) // keys past the length do not exist
+    fill(weights_row(call, s, tile, lane), s->seq_kv, p->seq_kv, -INFINITY);
+}
+
+void weights_masked(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
+                    const float *scores, int64_t low, int64_t high) {
+  const attn_problem *p = call->problem;
+  if (p->weights != ATTN_WEIGHTS_MASKED) return;
+  for (int lane = 0; lane < tile->used; lane++) {
+    float *row = weights_row(call, s, tile, lane);
+    fill(row, 0, low, -INFINITY);
+    for (int64_t j = low; j < high; j++) row[j] = scores[j * call->lanes + lane];
+    fill(row, high, p->seq_kv, -INFINITY);
+  }
+}
+
+void weights_probs(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
+                   const float *weights, int64_t low, int64_t high) {
+  const attn_problem *p = call->problem;
+  if (p->weights != ATTN_WEIGHTS_PROBS) return;
+  for (int lane = 0; lane < tile->used; lane++) {
+    float *row = weights_row(call, s, tile, lane);
+    float factor = tile->sum[lane] == 0 ? 0 : 1 / tile->sum[lane];
+    fill(row, 0, low, 0);
+    for (int64_t j = low; j < high; j++) row[j] = factor * weights[j * call->lanes + lane];
+    fill(row, high, p->seq_kv, 0);
+  }
+}
+
+void weights_column_sums(const engine_call *call, const engine_tile *tile, int64_t head,
+                         const float *weights, const float *sum, int64_t low, int64_t high,
+                         float *out) {
+  for (int lane = 0; lane < tile->used; lane++) {
+    if (tile->head[lane] != head || sum[lane] == 0) continue;
+    float factor = 1 / sum[lane];
+    for (int64_t j = low; j < high; j++) out[j] += factor * weights[j * call->lanes + lane];
+  }
+}

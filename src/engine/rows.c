@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Getting at rows: strides, pages, dtypes and scales in, f32 rows out; and back for the output. */
+#include "engine/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bytes from the start to element `offset` of a (possibly blocked) type. */
+static int64_t byte_offset(const dtype_info *type, int64_t offset) {
+  return offset / type->block * type->block_bytes;
+}
+
+static void convert_row(const dtype_info *type, const char *src, int64_t col, int64_t dim, float *dst) {
+  if (col == 1) {
+    type->to_f32(src, dst, dim);
+    return;
+  }
+  for (int64_t c = 0; c < dim; c++) type->to_f32(src + c * col * type->block_bytes, dst + c, 1);
+}
+
+static float side_scale(const engine_side *side, const engine_call *call, int64_t token, int64_t head) {
+  const attn_problem *p = call->problem;
+  if (!side->scales) return 1.0f;
+  if (p->kv_dtype == ATTN_INT8) return side->scales[token * p->heads_kv + head];
+  return side->scales[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? head : 0];
+}
+
+/* Element offset of a row, and its token number for per-token scales. */
+static int64_t row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                          int64_t head, int64_t j, int64_t *token) {
+  const attn_problem *p = call->problem;
+  const attn_strides *st = &side->strides;
+  if (p->page_size) {
+    int64_t page = call->io->block_table[s->index * p->pages_per_seq + j / p->page_size];
+    *token = page * p->page_size + j % p->page_size;
+    return page * st->batch + head * st->head + j % p->page_size * st->row;
+  }
+  if (p->varlen) {
+    *token = s->first_kv + j;
+    return head * st->head + (s->first_kv + j) * st->row;
+  }
+  *token = s->index * p->seq_kv + j;
+  return s->index * st->batch + head * st->head + j * st->row;
+}
+
+const float *engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                         int64_t head, int64_t first, int count, float *buffer, int64_t *ld) {
+  int64_t token, page_size = call->problem->page_size;
+  bool one_page = !page_size || first / page_size == (first + count - 1) / page_size;
+  if (side->direct && one_page) {
+    *ld = side->strides.row;
+    return (const float *)side->data + row_offset(side, call, s, head, first, &token);
+  }
+  for (int j = 0; j < count; j++) {
+    float *row = buffer + j * side->dim;
+    const char *src =
+        side->data + byte_offset(side->type, row_offset(side, call, s, head, first + j, &token));
+    convert_row(side->type, src, side->strides.col, side->dim, row);
+    float scale = side_scale(side, call, token, head);
+    if (scale != 1.0f)
+      for (int64_t c = 0; c < side->dim; c++) row[c] *= scale;
+  }
+  *ld = side->dim;
+  return buffer;
+}
+
+static int64_t query_offset(const engine_call *call, const engine_sequence *s,
+                            const attn_strides *st, int64_t head, int64_t i) {
+  return (call->problem->varlen ? 0 : s->index * st->batch) + head * st->head +
+         (s->first_q + i) * st->row;
+}
+
+static void fill_lanes(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
+                       engine_tile *tile) {
+  const attn_problem *p = call->problem;
+  int64_t i = row / call->group, g = row % call->group;
+  tile->any_low = tile->all_high = INT64_MAX;
+  tile->any_high = tile->all_low = 0;
+  int64_t low = 0, high = 0, of = -1;
+  for (int lane = 0; lane < tile->used; lane++) {
+    if (i != of) problem_key_range(p, of = i, s->seq_q, s->seq_kv, &low, &high);
+    tile->head[lane] = head * call->group + g;
+    tile->query[lane] = i;
+    tile->low[lane] = low, tile->high[lane] = high;
+    if (low < high) {
+      if (low < tile->any_low) tile->any_low = low;
+      if (high > tile->any_high) tile->any_high = high;
+    }
+    if (low > tile->all_low) tile->all_low = low;
+    if (high < tile->all_high) tile->all_high = high;
+    if (++g == call->group) g = 0, i++;
+  }
+  for (int lane = tile->used; lane < call->lanes; lane++) tile->low[lane] = tile->high[lane] = 0;
+}
+
+void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
+                      int64_t row_end, const engine_scratch *scratch, engine_tile *tile) {
+  const attn_problem *p = call->problem;
+  const float *rows[KERNEL_MAX_LANES] = { 0 };
+  tile->used = (int)(row_end - row < call->lanes ? row_end - row : call->lanes);
+  tile->diagonal = problem_diagonal(p, s->seq_q, s->seq_kv);
+  fill_lanes(call, s, head, row, tile);
+  for (int lane = 0; lane < tile->used; lane++) {
+    int64_t offset = query_offset(call, s, &p->q_strides, tile->head[lane], tile->query[lane]);
+    if (call->q_direct) {
+      rows[lane] = (const float *)call->io->q + offset;
+      continue;
+    }
+    float *dst = scratch->rows + lane * p->head_dim;
+    convert_row(call->q_type, (const char *)call->io->q + byte_offset(call->q_type, offset),
+                p->q_strides.col, p->head_dim, dst);
+    if (p->fp8_scale != ATTN_FP8_SCALE_NONE) {
+      float scale = call->io->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? tile->head[lane] : 0];
+      for (int64_t c = 0; c < p->head_dim; c++) dst[c] *= scale;
+    }
+    rows[lane] = dst;
+  }
+  if (p->alibi)
+    for (int lane = 0; lane < call->lanes; lane++)
+      tile->slope[lane] =
+          lane < tile->used
+              ? call->io->alibi_slopes[s->index * p->alibi_batch_stride + tile->head[lane]]
+              : 0;
+  for (int lane = 0; lane < call->lanes; lane++) tile->max[lane] = -INFINITY, tile->sum[lane] = 0;
+  memset(tile->ot, 0, (size_t)(p->head_dim_v * call->lanes) * sizeof(float));
+  call->kernels->load_queries(rows, call->tiles.vectors, p->head_dim, call->query_scale, tile->qt);
+}
+
+/* A sink is one more logit without a value: it joins the maximum and the sum. */
+static void add_sink(const engine_call *call, const engine_tile *tile, int lane, double *max,
+                     double *sum) {
+  if (!call->problem->sinks) return;
+  double sink = (double)call->io->sinks[tile->head[lane]];
+  if (sink == -INFINITY) return;
+  double top = *sum > 0 && *max > sink ? *max : sink;
+  *sum = (*sum > 0 ? *sum * exp(*max - top) : *sum) + exp(sink - top);
+  *max = top;
+}
+
+void engine_tile_finish(const engine_call *call, const engine_sequence *s, engine_tile *tile,
+                        const engine_scratch *scratch) {
+  const attn_problem *p = call->problem;
+  _Alignas(KERNEL_ALIGN) float factor[KERNEL_MAX_LANES] = { 0 };
+  float *rows[KERNEL_MAX_LANES] = { 0 };
+  for (int lane = 0; lane < tile->used; lane++) {
+    bool empty = tile->sum[lane] == 0;
+    double max = (double)tile->max[lane], sum = (double)tile->sum[lane];
+    if (p->sinks || p->return_lse) {
+      if (!call->natural) max *= 0x1.62e42fefa39efp-1; // ln 2
+      if (p->sinks) add_sink(call, tile, lane, &max, &sum);
+    }
+    if (!empty) {
+      double rescale = 1.0;
+      if (p->sinks) // the sums in ot are relative to the tile's own maximum
+        rescale = exp((double)tile->max[lane] * (call->natural ? 1.0 : 0x1.62e42fefa39efp-1) - max);
+      factor[lane] = (float)(rescale / (sum * (1.0 - (double)p->dropout)));
+    }
+    if (p->return_lse) {
+      int64_t at = p->varlen ? tile->head[lane] * p->total_q + s->first_q + tile->query[lane]
+                             : (s->index * p->heads_q + tile->head[lane]) * p->seq_q +
+                                   tile->query[lane];
+      call->io->lse[at] = sum == 0 ? -INFINITY : (float)(max + log(sum));
+    }
+    int64_t offset = query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
+    rows[lane] = call->out_direct ? (float *)call->io->out + offset
+                                  : scratch->rows + lane * p->head_dim_v;
+  }
+  call->kernels->store_rows(tile->ot, p->head_dim_v, call->tiles.vectors, factor, rows);
+  for (int lane = 0; lane < tile->used; lane++) {
+    if (tile->sum[lane] == 0) memset(rows[lane], 0, (size_t)p->head_dim_v * sizeof(float));
+    if (call->out_direct) continue;
+    int64_t offset = query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
+    int64_t bytes = call->out_type->block_bytes, col = p->out_strides.col;
+    char *dst = (char *)call->io->out + offset * bytes;
+    if (col == 1) call->out_type->from_f32(rows[lane], dst, p->head_dim_v);
+    else
+      for (int64_t c = 0; c < p->head_dim_v; c++)
+        call->out_type->from_f32(rows[lane] + c, dst + c * col * bytes, 1);
+  }
+}
