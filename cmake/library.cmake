@@ -3,6 +3,8 @@
 file(GLOB_RECURSE ATTN_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.c)
 list(FILTER ATTN_SOURCES EXCLUDE REGEX "/src/device/(opencl|cuda|metal)/")
 
+include(${CMAKE_CURRENT_LIST_DIR}/profiles.cmake)
+
 # One object library so that tests can reach hidden symbols without a second compilation.
 add_library(attn_objects OBJECT ${ATTN_SOURCES})
 target_include_directories(attn_objects

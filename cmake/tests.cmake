@@ -22,3 +22,9 @@ if(ATTN_BUILD_CLI)
     add_test(NAME ${name} COMMAND ${name})
   endforeach()
 endif()
+
+add_test(NAME include_rules COMMAND ${CMAKE_SOURCE_DIR}/tools/check_includes.sh)
+if(NOT ATTN_SANITIZE)
+  add_test(NAME install_and_example
+    COMMAND ${CMAKE_SOURCE_DIR}/tests/install/test_install.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+endif()
