@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hardware/internal.h"
+
+int hardware_cuda_detect(const hardware_drivers *drivers, attn_capability *devices, int capacity,
+                         hardware_notes notes) {
+  (void)drivers, (void)devices, (void)capacity;
+  hardware_note(notes, "cuda: not looked for in this build");
+  return 0;
+}
