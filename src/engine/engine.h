@@ -25,6 +25,7 @@ typedef struct engine_tiles {
   int vectors; /* query vectors of a tile */
   int tiles;   /* tiles of an item: rows that share a block of keys while it is in cache */
   int keys;    /* keys of a block */
+  bool narrow; /* few rows: lanes along head_dim, K and V read once in their own type */
 } engine_tiles;
 
 /* Choice for a problem: `rows` flattened rows of one KV head, l2_bytes 0 if unknown. */
@@ -37,7 +38,8 @@ typedef struct engine_side {
   const dtype_info *type;
   attn_strides strides;
   int64_t dim;
-  bool direct;         /* f32 rows read in place */
+  attn_dtype dtype;
+  bool direct;         /* rows can be read in place by the kernels in use */
   const float *scales; /* fp8 or int8 */
 } engine_side;
 

@@ -5,6 +5,16 @@
 
 #include "engine/engine.h"
 
+/* Distance of narrow rows: head_dim rounded up so that every row is aligned and zero-padded. */
+static inline int64_t engine_narrow_ld(int64_t dim) { return (dim + 15) / 16 * 16; }
+
+/* Consecutive rows of K or V, `ld` elements of `type` (f32, f16 or bf16) apart. */
+typedef struct engine_block {
+  const void *rows;
+  int64_t ld;
+  attn_dtype type;
+} engine_block;
+
 /* A worker's scratch memory. */
 typedef struct engine_scratch {
   float *p;        /* [keys][lanes] */
@@ -37,19 +47,38 @@ engine_scratch engine_scratch_get(const engine_call *call, void *memory);
 void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
                       int64_t row_end, const engine_scratch *scratch, engine_tile *tile);
 
-/* Rows [first, first + count) of K or V for a KV head; *ld receives their distance. */
-const float *engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
-                         int64_t head, int64_t first, int count, float *buffer, int64_t *ld);
+/* Rows [first, first + count) of K or V for a KV head: in place where that can be, else converted to
+ * f32 in `buffer`. */
+engine_block engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                         int64_t head, int64_t first, int count, float *buffer);
+
+/* The block from its j-th row on. */
+static inline engine_block engine_block_from(engine_block block, int64_t j) {
+  block.rows = (const char *)block.rows + j * block.ld * (block.type == ATTN_F32 ? 4 : 2);
+  return block;
+}
 
 /* The keys of [begin, end) that the tile needs to look at; false if none. */
 bool engine_tile_clip(const engine_tile *tile, int64_t *begin, int64_t *end);
 
-/* Masked scores of `count` keys from key `begin` on into p; k points at that key's row. *removed
+/* Masked scores of `count` keys from key `begin` on into p; k begins with that key's row. *removed
  * tells whether a key may have been removed for some lane; false if every key was, for all. Maxima go
  * to new_max, which holds the running ones before. */
 bool engine_tile_scores(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
-                        int64_t begin, int count, const float *k, int64_t ldk,
-                        const engine_scratch *scratch, float *p, float *new_max, bool *removed);
+                        int64_t begin, int count, engine_block k, const engine_scratch *scratch,
+                        float *p, float *new_max, bool *removed);
+
+/* Sums of p times V into the tile; `alive` NULL, or which keys of p are not removed. */
+void engine_tile_values(const engine_call *call, engine_tile *tile, engine_block v, int count,
+                        const float *p, const uint32_t *alive, const float *alpha);
+/* Rows of the tile's sums times factor[lane] to rows[lane]; NULL rows are skipped. */
+void engine_tile_rows(const engine_call *call, const engine_tile *tile, const float *factor,
+                      float *const *rows);
+/* Floats of the tile's sums. */
+static inline int64_t engine_tile_floats(const engine_call *call) {
+  int64_t dim = call->problem->head_dim_v;
+  return call->tiles.narrow ? KERNEL_NARROW_ROWS * engine_narrow_ld(dim) : dim * call->lanes;
+}
 
 /* Writes the tile's rows to out and lse, from ot, max and sum. */
 void engine_tile_finish(const engine_call *call, const engine_sequence *s, engine_tile *tile,

@@ -12,8 +12,10 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + KERNEL_ALIGN - 1) / KERNEL_ALIGN * KERNEL_ALIGN;
 }
 
-static bool side_direct(const attn_problem *p, const attn_strides *strides) {
-  return p->kv_dtype == ATTN_F32 && strides->col == 1;
+static bool side_direct(const attn_problem *p, const attn_strides *strides, bool narrow) {
+  bool readable = p->kv_dtype == ATTN_F32 ||
+                  (narrow && (p->kv_dtype == ATTN_F16 || p->kv_dtype == ATTN_BF16));
+  return readable && strides->col == 1;
 }
 
 static bool query_direct(const attn_problem *p) {
@@ -28,8 +30,8 @@ static bool out_direct(const attn_problem *p) {
 static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, char *memory,
                        engine_scratch *out) {
   int64_t at = 0, f = (int64_t)sizeof(float), block = (int64_t)tiles.keys * lanes * f;
-  bool buffered_k = !side_direct(p, &p->k_strides) || p->page_size;
-  bool buffered_v = !side_direct(p, &p->v_strides) || p->page_size;
+  bool buffered_k = !side_direct(p, &p->k_strides, tiles.narrow) || p->page_size;
+  bool buffered_v = !side_direct(p, &p->v_strides, tiles.narrow) || p->page_size;
   bool buffered_rows = !query_direct(p) || !out_direct(p);
   engine_scratch s;
 #define PLACE(field, type, bytes)                                                                  \
@@ -44,8 +46,13 @@ static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, cha
   PLACE(k, float *, buffered_k ? tiles.keys * p->head_dim * f : 0);
   PLACE(v, float *, buffered_v ? tiles.keys * p->head_dim_v * f : 0);
   PLACE(rows, float *, buffered_rows ? lanes * size_max(p->head_dim, p->head_dim_v) * f : 0);
-  PLACE(qt, float *, tiles.tiles * p->head_dim * lanes * f);
-  PLACE(ot, float *, tiles.tiles * p->head_dim_v * lanes * f);
+  int64_t q_floats = p->head_dim * lanes, o_floats = p->head_dim_v * lanes;
+  if (tiles.narrow) {
+    q_floats = KERNEL_NARROW_ROWS * engine_narrow_ld(p->head_dim);
+    o_floats = KERNEL_NARROW_ROWS * engine_narrow_ld(p->head_dim_v);
+  }
+  PLACE(qt, float *, tiles.tiles * q_floats * f);
+  PLACE(ot, float *, tiles.tiles * o_floats * f);
 #undef PLACE
   if (out) *out = s;
   return at;
@@ -60,20 +67,21 @@ engine_scratch engine_scratch_get(const engine_call *call, void *memory) {
   const attn_problem *p = call->problem;
   engine_scratch s;
   lay_out(p, call->lanes, call->tiles, memory, &s);
-  for (int t = 0; t < call->tiles.tiles; t++) {
+  for (int t = 0; t < call->tiles.tiles; t++) { // narrow calls have one tile
     s.tiles[t].qt = s.qt + t * p->head_dim * call->lanes;
-    s.tiles[t].ot = s.ot + t * p->head_dim_v * call->lanes;
+    s.tiles[t].ot = s.ot + t * engine_tile_floats(call);
   }
   return s;
 }
 
 static engine_side side_get(const attn_problem *p, const void *data, const attn_strides *strides,
-                            int64_t dim, const float *scales) {
+                            int64_t dim, const float *scales, bool narrow) {
   return (engine_side){ .data = data,
                         .type = dtype_get(p->kv_dtype),
                         .strides = *strides,
                         .dim = dim,
-                        .direct = side_direct(p, strides),
+                        .dtype = p->kv_dtype,
+                        .direct = side_direct(p, strides, narrow) && !scales,
                         .scales = scales };
 }
 
@@ -98,8 +106,8 @@ void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles 
     .mask_type = dtype_get(p->mask_dtype),
     .q_direct = query_direct(p),
     .out_direct = out_direct(p),
-    .k = side_get(p, io->k, &p->k_strides, p->head_dim, scaled ? io->k_scale : NULL),
-    .v = side_get(p, io->v, &p->v_strides, p->head_dim_v, scaled ? io->v_scale : NULL),
+    .k = side_get(p, io->k, &p->k_strides, p->head_dim, scaled ? io->k_scale : NULL, tiles.narrow),
+    .v = side_get(p, io->v, &p->v_strides, p->head_dim_v, scaled ? io->v_scale : NULL, tiles.narrow),
   };
 }
 
@@ -119,21 +127,21 @@ engine_sequence engine_sequence_get(const engine_call *call, int64_t index) {
   return s;
 }
 
-/* One block of keys for one tile: scores, softmax, values. */
+/* One block of keys, the first being key `block`, for one tile: scores, softmax, values. */
 static void tile_block(const engine_call *call, const engine_item *item, engine_tile *tile,
-                       int64_t block, const float *k, int64_t ldk, const float *v, int64_t ldv,
-                       int64_t begin, int64_t end, bool careful, const engine_scratch *scratch) {
+                       int64_t block, engine_block k, engine_block v, int64_t end, bool careful,
+                       const engine_scratch *scratch) {
   const kernel_table *kernels = call->kernels;
   int vectors = call->tiles.vectors;
+  int64_t begin = block;
   bool removed;
   _Alignas(KERNEL_ALIGN) float new_max[KERNEL_MAX_LANES], alpha[KERNEL_MAX_LANES];
   if (!engine_tile_clip(tile, &begin, &end)) return;
   int count = (int)(end - begin);
-  k += (begin - block) * ldk;
-  v += (begin - block) * ldv;
   memcpy(new_max, tile->max, sizeof(new_max));
-  if (!engine_tile_scores(call, &item->sequence, tile, begin, count, k, ldk, scratch, scratch->p,
-                          new_max, &removed))
+  if (!engine_tile_scores(call, &item->sequence, tile, begin, count,
+                          engine_block_from(k, begin - block), scratch, scratch->p, new_max,
+                          &removed))
     return;
   careful = careful && removed;
   if (careful) kernels->alive(scratch->p, count, vectors, scratch->alive);
@@ -141,11 +149,8 @@ static void tile_block(const engine_call *call, const engine_item *item, engine_
   memcpy(tile->max, new_max, sizeof(new_max));
   if (call->problem->dropout > 0)
     engine_dropout(call, &item->sequence, tile, begin, count, scratch->p);
-  if (careful)
-    kernels->values_masked(v, ldv, count, scratch->p, scratch->alive, call->problem->head_dim_v,
-                           vectors, alpha, tile->ot);
-  else
-    kernels->values(v, ldv, count, scratch->p, call->problem->head_dim_v, vectors, alpha, tile->ot);
+  engine_tile_values(call, tile, engine_block_from(v, begin - block), count, scratch->p,
+                     careful ? scratch->alive : NULL, alpha);
 }
 
 /* All blocks of keys that any row of the item attends, each for every tile while it is in cache. */
@@ -159,13 +164,14 @@ static void run_blocks(const engine_call *call, const engine_item *item, int til
   low = size_max(low, item->key_begin);
   high = size_min(high, item->key_end);
   while (low < high) {
-    int64_t next = size_min(high, low / keys * keys + keys), ldk, ldv;
-    const float *k = engine_rows(&call->k, call, &item->sequence, item->head, low,
-                                 (int)(next - low), scratch->k, &ldk);
-    const float *v = engine_rows(&call->v, call, &item->sequence, item->head, low,
-                                 (int)(next - low), scratch->v, &ldv);
+    int64_t next = size_min(high, low / keys * keys + keys);
+    int count = (int)(next - low);
+    engine_block k =
+        engine_rows(&call->k, call, &item->sequence, item->head, low, count, scratch->k);
+    engine_block v =
+        engine_rows(&call->v, call, &item->sequence, item->head, low, count, scratch->v);
     for (int t = 0; t < tiles; t++)
-      tile_block(call, item, &scratch->tiles[t], low, k, ldk, v, ldv, low, next, careful, scratch);
+      tile_block(call, item, &scratch->tiles[t], low, k, v, next, careful, scratch);
     low = next;
   }
 }
@@ -176,7 +182,7 @@ static bool any_nonfinite(const engine_call *call, int tiles, const engine_scrat
   for (int t = 0; t < tiles; t++) {
     const float *o = scratch->tiles[t].ot;
     float sum = 0;
-    for (int64_t i = 0; i < call->problem->head_dim_v * call->lanes; i++) sum += o[i] * 0.0f;
+    for (int64_t i = 0; i < engine_tile_floats(call); i++) sum += o[i] * 0.0f;
     if (sum != 0) return true; // NaN compares unequal
   }
   return false;
@@ -204,7 +210,7 @@ static void store_partial(const engine_call *call, const engine_item *item, int 
       rows[lane][dim] = tile->max[lane];
       rows[lane][dim + 1] = tile->sum[lane];
     }
-    call->kernels->store_rows(tile->ot, dim, call->tiles.vectors, one, rows);
+    engine_tile_rows(call, tile, one, rows);
   }
 }
 
@@ -232,6 +238,13 @@ static double split_weight(const engine_call *call, float max, float sum, float 
   return call->natural ? exp(x) : exp2(x);
 }
 
+static void merge_row(const engine_call *call, engine_tile *tile, int lane, float weight,
+                      const float *part) {
+  int64_t dim = call->problem->head_dim_v, step = call->tiles.narrow ? 1 : call->lanes;
+  float *o = tile->ot + (call->tiles.narrow ? lane * engine_narrow_ld(dim) : lane);
+  for (int64_t c = 0; c < dim; c++) o[c * step] += weight * part[c];
+}
+
 void engine_merge_item(const engine_call *call, const engine_item *item, int splits,
                        int64_t split_stride, void *memory) {
   engine_scratch scratch = engine_scratch_get(call, memory);
@@ -249,8 +262,7 @@ void engine_merge_item(const engine_call *call, const engine_item *item, int spl
         double w = split_weight(call, part[dim], part[dim + 1], top);
         if (part[dim + 1] == 0) continue; // an empty split has no values to weigh
         sum += w * (double)part[dim + 1];
-        float wf = (float)w;
-        for (int64_t c = 0; c < dim; c++) tile->ot[c * lanes + lane] += wf * part[c];
+        merge_row(call, tile, lane, (float)w, part);
       }
       tile->max[lane] = top;
       tile->sum[lane] = (float)sum;

@@ -43,13 +43,14 @@ static int64_t row_offset(const engine_side *side, const engine_call *call, cons
   return s->index * st->batch + head * st->head + j * st->row;
 }
 
-const float *engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
-                         int64_t head, int64_t first, int count, float *buffer, int64_t *ld) {
+engine_block engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                         int64_t head, int64_t first, int count, float *buffer) {
   int64_t token, page_size = call->problem->page_size;
   bool one_page = !page_size || first / page_size == (first + count - 1) / page_size;
   if (side->direct && one_page) {
-    *ld = side->strides.row;
-    return (const float *)side->data + row_offset(side, call, s, head, first, &token);
+    int64_t offset = row_offset(side, call, s, head, first, &token);
+    return (engine_block){ side->data + byte_offset(side->type, offset), side->strides.row,
+                           side->dtype };
   }
   for (int j = 0; j < count; j++) {
     float *row = buffer + j * side->dim;
@@ -60,8 +61,7 @@ const float *engine_rows(const engine_side *side, const engine_call *call, const
     if (scale != 1.0f)
       for (int64_t c = 0; c < side->dim; c++) row[c] *= scale;
   }
-  *ld = side->dim;
-  return buffer;
+  return (engine_block){ buffer, side->dim, ATTN_F32 };
 }
 
 static int64_t query_offset(const engine_call *call, const engine_sequence *s,
@@ -93,6 +93,16 @@ static void fill_lanes(const engine_call *call, const engine_sequence *s, int64_
   for (int lane = tile->used; lane < call->lanes; lane++) tile->low[lane] = tile->high[lane] = 0;
 }
 
+/* Query rows as they are, scaled, zero-padded. */
+static void load_narrow(const engine_call *call, const float *const *rows, engine_tile *tile) {
+  int64_t dim = call->problem->head_dim, ld = engine_narrow_ld(dim);
+  for (int r = 0; r < tile->used; r++) {
+    float *dst = tile->qt + r * ld;
+    for (int64_t c = 0; c < dim; c++) dst[c] = call->query_scale * rows[r][c];
+    for (int64_t c = dim; c < ld; c++) dst[c] = 0;
+  }
+}
+
 void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
                       int64_t row_end, const engine_scratch *scratch, engine_tile *tile) {
   const attn_problem *p = call->problem;
@@ -122,8 +132,35 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
               ? call->io->alibi_slopes[s->index * p->alibi_batch_stride + tile->head[lane]]
               : 0;
   for (int lane = 0; lane < call->lanes; lane++) tile->max[lane] = -INFINITY, tile->sum[lane] = 0;
-  memset(tile->ot, 0, (size_t)(p->head_dim_v * call->lanes) * sizeof(float));
-  call->kernels->load_queries(rows, call->tiles.vectors, p->head_dim, call->query_scale, tile->qt);
+  memset(tile->ot, 0, (size_t)engine_tile_floats(call) * sizeof(float));
+  if (call->tiles.narrow)
+    load_narrow(call, rows, tile);
+  else
+    call->kernels->load_queries(rows, call->tiles.vectors, p->head_dim, call->query_scale, tile->qt);
+}
+
+void engine_tile_values(const engine_call *call, engine_tile *tile, engine_block v, int count,
+                        const float *p, const uint32_t *alive, const float *alpha) {
+  const kernel_table *kernels = call->kernels;
+  int64_t dim = call->problem->head_dim_v;
+  if (call->tiles.narrow)
+    kernels->narrow_values(v.type, v.rows, v.ld, count, p, alive, tile->used, dim, call->lanes, alpha,
+                           tile->ot, engine_narrow_ld(dim));
+  else if (alive)
+    kernels->values_masked(v.rows, v.ld, count, p, alive, dim, call->tiles.vectors, alpha, tile->ot);
+  else
+    kernels->values(v.rows, v.ld, count, p, dim, call->tiles.vectors, alpha, tile->ot);
+}
+
+void engine_tile_rows(const engine_call *call, const engine_tile *tile, const float *factor,
+                      float *const *rows) {
+  int64_t dim = call->problem->head_dim_v, ld = engine_narrow_ld(dim);
+  if (!call->tiles.narrow) {
+    call->kernels->store_rows(tile->ot, dim, call->tiles.vectors, factor, rows);
+    return;
+  }
+  for (int r = 0; r < tile->used; r++)
+    for (int64_t c = 0; rows[r] && c < dim; c++) rows[r][c] = factor[r] * tile->ot[r * ld + c];
 }
 
 /* A sink is one more logit without a value: it joins the maximum and the sum. */
@@ -165,7 +202,7 @@ void engine_tile_finish(const engine_call *call, const engine_sequence *s, engin
     rows[lane] = call->out_direct ? (float *)call->io->out + offset
                                   : scratch->rows + lane * p->head_dim_v;
   }
-  call->kernels->store_rows(tile->ot, p->head_dim_v, call->tiles.vectors, factor, rows);
+  engine_tile_rows(call, tile, factor, rows);
   for (int lane = 0; lane < tile->used; lane++) {
     if (tile->sum[lane] == 0) memset(rows[lane], 0, (size_t)p->head_dim_v * sizeof(float));
     if (call->out_direct) continue;

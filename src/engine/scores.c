@@ -69,8 +69,8 @@ static int32_t relative(int64_t key, int64_t begin) {
 }
 
 bool engine_tile_scores(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
-                        int64_t begin, int count, const float *k, int64_t ldk,
-                        const engine_scratch *scratch, float *p, float *new_max, bool *removed) {
+                        int64_t begin, int count, engine_block k, const engine_scratch *scratch,
+                        float *p, float *new_max, bool *removed) {
   const attn_problem *problem = call->problem;
   const kernel_table *kernels = call->kernels;
   int vectors = call->tiles.vectors;
@@ -80,8 +80,13 @@ bool engine_tile_scores(const engine_call *call, const engine_sequence *s, const
   *removed = limited || mask;
   if (mask && !load_bias(call, s, tile, begin, count, scratch, &ld)) return false;
 
-  kernels->scores(k, ldk, count, tile->qt, problem->head_dim, vectors, p, plain ? new_max : NULL);
-  if (plain) return true;
+  if (call->tiles.narrow)
+    kernels->narrow_scores(k.type, k.rows, k.ld, count, tile->qt, engine_narrow_ld(problem->head_dim),
+                           tile->used, problem->head_dim, call->lanes, p);
+  else
+    kernels->scores(k.rows, k.ld, count, tile->qt, problem->head_dim, vectors, p,
+                    plain ? new_max : NULL);
+  if (plain && !call->tiles.narrow) return true;
   if (problem->softcap > 0) kernels->softcap(p, count, vectors, problem->softcap);
   if (problem->score_mod)
     call->io->score_mod(call->io->score_mod_user, p, call->lanes, s->index, tile->used, tile->head,

@@ -12,6 +12,8 @@ enum { KEYS = 128, TILES = 8, DEFAULT_L2 = 512 << 10 };
 engine_tiles engine_choose_tiles(const kernel_table *kernels, const attn_problem *problem,
                                  int64_t rows, int64_t l2_bytes) {
   engine_tiles t = { .vectors = rows <= kernels->width ? 1 : 2, .keys = KEYS };
+  // The narrow kernels sum in another order, so a row would depend on how many there are.
+  t.narrow = rows <= KERNEL_NARROW_ROWS && !problem->batch_invariant && !problem->weights;
   int64_t lanes = (int64_t)t.vectors * kernels->width, cache = l2_bytes ? l2_bytes : DEFAULT_L2;
   int64_t tile_bytes = lanes * (problem->head_dim + problem->head_dim_v) * (int64_t)sizeof(float);
   int64_t fit = size_max(1, cache / 2 / tile_bytes);

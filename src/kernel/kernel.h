@@ -20,7 +20,7 @@
 #include "attn/attn.h"
 #include "attn/hardware.h"
 
-enum { KERNEL_MAX_VECTORS = 2, KERNEL_MAX_LANES = 32, KERNEL_ALIGN = 64 };
+enum { KERNEL_MAX_VECTORS = 2, KERNEL_MAX_LANES = 32, KERNEL_ALIGN = 64, KERNEL_NARROW_ROWS = 8 };
 
 typedef struct kernel_table {
   attn_isa isa;
@@ -63,6 +63,18 @@ typedef struct kernel_table {
   /* rows[lane][c] = factor[lane] * ot[c][lane]; NULL rows are skipped. */
   void (*store_rows)(const float *ot, int64_t dim, int vectors, const float *factor,
                      float *const *rows);
+
+  /*
+   * For few rows (decoding): lanes along head_dim, K and V read once in their own type (f32, f16 or
+   * bf16; ldk, ldv in elements). q: f32 [rows][ldq], scaled, zero-padded to a multiple of width; p as
+   * above, with zeros in the lanes past `rows`; o: f32 [rows][ldo], ldo a multiple of width.
+   * `alive` NULL, or as for values_masked. A row's sums do not depend on the number of rows.
+   */
+  void (*narrow_scores)(attn_dtype type, const void *k, int64_t ldk, int keys, const float *q,
+                        int64_t ldq, int rows, int64_t dim, int lanes, float *p);
+  void (*narrow_values)(attn_dtype type, const void *v, int64_t ldv, int keys, const float *p,
+                        const uint32_t *alive, int rows, int64_t dim, int lanes, const float *alpha,
+                        float *o, int64_t ldo);
 } kernel_table;
 
 extern const kernel_table kernel_scalar;

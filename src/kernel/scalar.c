@@ -2,6 +2,8 @@
 /* The portable kernels: the meaning of each table entry, and what the SIMD ones are tested against. */
 #include "kernel/kernel.h"
 
+#include "core/dtype.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -105,6 +107,35 @@ static void store_rows(const float *ot, int64_t dim, int vectors, const float *f
       for (int64_t c = 0; c < dim; c++) rows[i][c] = factor[i] * ot[c * lanes + i];
 }
 
+static float element(attn_dtype type, const void *base, int64_t i) {
+  if (type == ATTN_F16) return dtype_f16_to_f32(((const uint16_t *)base)[i]);
+  if (type == ATTN_BF16) return dtype_bf16_to_f32(((const uint16_t *)base)[i]);
+  return ((const float *)base)[i];
+}
+
+static void narrow_scores(attn_dtype type, const void *k, int64_t ldk, int keys, const float *q,
+                          int64_t ldq, int rows, int64_t dim, int lanes, float *p) {
+  for (int j = 0; j < keys; j++)
+    for (int r = 0; r < lanes; r++) {
+      float sum = 0;
+      for (int64_t c = 0; r < rows && c < dim; c++) sum += element(type, k, j * ldk + c) * q[r * ldq + c];
+      p[(int64_t)j * lanes + r] = sum;
+    }
+}
+
+static void narrow_values(attn_dtype type, const void *v, int64_t ldv, int keys, const float *p,
+                          const uint32_t *mask, int rows, int64_t dim, int lanes,
+                          const float *alpha, float *o, int64_t ldo) {
+  for (int r = 0; r < rows; r++)
+    for (int64_t c = 0; c < dim; c++) {
+      float sum = 0;
+      for (int j = 0; j < keys; j++)
+        if (!mask || mask[(int64_t)j * lanes + r])
+          sum += p[(int64_t)j * lanes + r] * element(type, v, j * ldv + c);
+      o[r * ldo + c] = alpha[r] * o[r * ldo + c] + sum;
+    }
+}
+
 const kernel_table kernel_scalar = {
   .isa = ATTN_ISA_SCALAR,
   .name = "scalar",
@@ -121,4 +152,6 @@ const kernel_table kernel_scalar = {
   .alive = alive,
   .values_masked = values_if,
   .store_rows = store_rows,
+  .narrow_scores = narrow_scores,
+  .narrow_values = narrow_values,
 };

@@ -4,6 +4,8 @@
  *   ISA_ID, ISA_NAME, TABLE  identity and the table's symbol
  *   KEYS_1, KEYS_2           keys of a score group for 1 and 2 query vectors: accumulators in flight
  *   COLS_1, COLS_2           value columns of a group, likewise
+ *   NARROW_KEYS_2, _4        keys of a narrow score group for 2 and 4 rows
+ *   NARROW_COLS_4            vectors of value columns of a narrow group for 4 rows
  */
 #include "kernel/kernel.h"
 
@@ -259,6 +261,8 @@ static void store_rows(const float *ot, int64_t dim, int vectors, const float *f
   }
 }
 
+#include "kernel/template_narrow.h"
+
 const kernel_table TABLE = {
   .isa = ISA_ID,
   .name = ISA_NAME,
@@ -275,4 +279,6 @@ const kernel_table TABLE = {
   .alive = alive,
   .values_masked = values_masked,
   .store_rows = store_rows,
+  .narrow_scores = narrow_scores,
+  .narrow_values = narrow_values,
 };

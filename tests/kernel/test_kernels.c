@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/dtype.h"
 #include "guard.h"
 #include "kernel/kernel.h"
 #include "random.h"
@@ -237,6 +238,69 @@ static void masked_round(const kernel_table *t) {
   rig_free(&r);
 }
 
+/* The kernels for few rows, in every type they read, against scalar; a row's bits do not depend on how
+ * many rows there are. */
+static void narrow_round(const kernel_table *t) {
+  static const attn_dtype types[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
+  attn_dtype type = types[random_int(&state, 0, 2)];
+  int rows = (int)random_int(&state, 1, KERNEL_NARROW_ROWS), keys = (int)random_int(&state, 1, 40);
+  int lanes = rows <= t->width ? t->width : 2 * t->width, slanes = 2 * kernel_scalar.width;
+  int64_t dim = random_int(&state, 1, MAX_DIM), ld = dim + random_int(&state, 0, 5);
+  int64_t ldq = (dim + 15) / 16 * 16;
+  size_t element = type == ATTN_F32 ? 4 : 2, count = (size_t)((keys - 1) * ld + dim);
+  rig r = { .t = t, .vectors = 1, .keys = keys, .dim = dim, .ld = ld };
+  guarded k = guarded_new(count * element), q = guarded_new(8 * (size_t)ldq * 4);
+  guarded p[3], o[3], alive = guarded_new((size_t)keys * KERNEL_MAX_LANES * 4);
+  for (int i = 0; i < 3; i++) {
+    p[i] = guarded_new((size_t)keys * (size_t)(i ? lanes : slanes) * 4);
+    o[i] = guarded_new(8 * (size_t)ldq * 4);
+    memset(o[i].data, 0, 8 * (size_t)ldq * 4);
+  }
+  for (size_t i = 0; i < count; i++) { // any finite pattern: the upper half of a float is a bf16
+    float x = value_of(20, 0, (int64_t)i);
+    if (type == ATTN_F32) f(k)[i] = x;
+    else ((uint16_t *)k.data)[i] = type == ATTN_F16 ? dtype_f32_to_f16(x) : dtype_f32_to_bf16(x);
+  }
+  for (int i = 0; i < rows; i++)
+    for (int64_t c = 0; c < ldq; c++) f(q)[i * ldq + c] = c < dim ? value_of(21, i, c) : 0;
+  _Alignas(64) float alpha[KERNEL_MAX_LANES];
+  for (int i = 0; i < KERNEL_MAX_LANES; i++) alpha[i] = value_of(22, i, 0);
+  kernel_scalar.narrow_scores(type, k.data, ld, keys, f(q), ldq, rows, dim, slanes, f(p[0]));
+  t->narrow_scores(type, k.data, ld, keys, f(q), ldq, rows, dim, lanes, f(p[1]));
+  t->narrow_scores(type, k.data, ld, keys, f(q), ldq, 1, dim, lanes, f(p[2]));
+  for (int j = 0; j < keys; j++)
+    for (int i = 0; i < lanes; i++) {
+      float x = f(p[1])[j * lanes + i];
+      near(x, i < slanes ? f(p[0])[j * slanes + i] : 0, 2e-5f, "narrow_scores", &r);
+      if (i == 0) near(f(p[2])[j * lanes], x, 0, "narrow_scores of one row", &r);
+    }
+  kernel_scalar.narrow_values(type, k.data, ld, keys, f(p[0]), NULL, rows, dim, slanes, alpha,
+                              f(o[0]), ldq);
+  t->narrow_values(type, k.data, ld, keys, f(p[1]), NULL, rows, dim, lanes, alpha, f(o[1]), ldq);
+  t->narrow_values(type, k.data, ld, keys, f(p[1]), NULL, 1, dim, lanes, alpha, f(o[2]), ldq);
+  for (int i = 0; i < rows; i++)
+    for (int64_t c = 0; c < dim; c++) {
+      near(f(o[1])[i * ldq + c], f(o[0])[i * ldq + c], 2e-4f, "narrow_values", &r);
+      if (i == 0) near(f(o[2])[c], f(o[1])[c], 0, "narrow_values of one row", &r);
+    }
+  // with a dead key that holds NaN, as if it were not there
+  memset(alive.data, 0xff, (size_t)keys * (size_t)lanes * 4);
+  for (int i = 0; i < rows; i++) f(p[1])[i] = 0, ((uint32_t *)alive.data)[i] = 0;
+  memset(o[1].data, 0, 8 * (size_t)ldq * 4), memset(o[2].data, 0, 8 * (size_t)ldq * 4);
+  t->narrow_values(type, k.data, ld, keys, f(p[1]), NULL, rows, dim, lanes, alpha, f(o[1]), ldq);
+  for (int64_t c = 0; c < dim; c++) {
+    if (type == ATTN_F32) f(k)[c] = NAN;
+    else ((uint16_t *)k.data)[c] = 0x7fff;
+  }
+  t->narrow_values(type, k.data, ld, keys, f(p[1]), alive.data, rows, dim, lanes, alpha, f(o[2]),
+                   ldq);
+  for (int i = 0; i < rows; i++)
+    for (int64_t c = 0; c < dim; c++)
+      near(f(o[2])[i * ldq + c], f(o[1])[i * ldq + c], 0, "narrow_values with a dead key", &r);
+  for (int i = 0; i < 3; i++) guarded_free(&p[i]), guarded_free(&o[i]);
+  guarded_free(&k), guarded_free(&q), guarded_free(&alive);
+}
+
 /* NaN scores reach the weights, but never the maxima; masks win over NaN. */
 static void special_round(const kernel_table *t) {
   _Alignas(64) float p[2 * KERNEL_MAX_LANES], max[KERNEL_MAX_LANES], new_max[KERNEL_MAX_LANES];
@@ -279,6 +343,11 @@ static void test_every_kernel_agrees_with_scalar(void **unused) {
 static void test_masked_values_keep_poison_out(void **unused) {
   (void)unused;
   for_each_level(masked_round, ROUNDS);
+}
+
+static void test_narrow_kernels(void **unused) {
+  (void)unused;
+  for_each_level(narrow_round, 3 * ROUNDS);
 }
 
 static void test_nan_scores(void **unused) {
@@ -325,6 +394,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_kernel_agrees_with_scalar),
     cmocka_unit_test(test_masked_values_keep_poison_out),
+    cmocka_unit_test(test_narrow_kernels),
     cmocka_unit_test(test_nan_scores),
     cmocka_unit_test(test_selfcheck_catches_a_wrong_kernel),
   };

@@ -110,18 +110,17 @@ static tile_view view(const run *r, int64_t i, void *memory) {
 static void score_pass(void *context, int64_t i, void *memory) {
   run *r = context;
   tile_view v = view(r, i, memory);
-  int64_t keys = r->call.tiles.keys, ldk;
+  int64_t keys = r->call.tiles.keys;
   if (!v.tile->used) return;
   weights_raw(&r->call, &v.sequence, v.head, v.tile, &v.scratch);
   memcpy(v.max, v.tile->max, (size_t)r->call.lanes * sizeof(float));
   for (int64_t j = v.low; j < v.high; j += keys) {
     int count = (int)size_min(keys, v.high - j);
     float *scores = v.scores + j * r->call.lanes;
-    const float *k =
-        engine_rows(&r->call.k, &r->call, &v.sequence, v.head, j, count, v.scratch.k, &ldk);
+    engine_block k = engine_rows(&r->call.k, &r->call, &v.sequence, v.head, j, count, v.scratch.k);
     bool removed;
-    if (!engine_tile_scores(&r->call, &v.sequence, v.tile, j, count, k, ldk, &v.scratch, scores,
-                            v.max, &removed))
+    if (!engine_tile_scores(&r->call, &v.sequence, v.tile, j, count, k, &v.scratch, scores, v.max,
+                            &removed))
       for (int64_t x = 0; x < (int64_t)count * r->call.lanes; x++) scores[x] = -INFINITY;
   }
   weights_masked(&r->call, &v.sequence, v.tile, v.scores, v.low, v.high);
@@ -144,28 +143,26 @@ static void softmax_pass(void *context, int64_t i, void *memory) {
 
 static void value_blocks(run *r, const tile_view *v, bool careful) {
   const engine_call *c = &r->call;
-  int64_t ldk, ldv, keys = c->tiles.keys, dim = c->problem->head_dim_v;
+  const engine_scratch *scratch = &v->scratch;
   _Alignas(KERNEL_ALIGN) float one[KERNEL_MAX_LANES], ignored[KERNEL_MAX_LANES];
   for (int lane = 0; lane < c->lanes; lane++) one[lane] = 1.0f;
-  memset(v->tile->ot, 0, (size_t)(dim * c->lanes) * sizeof(float));
-  for (int64_t j = v->low; j < v->high; j += keys) {
-    int count = (int)size_min(keys, v->high - j);
+  memset(v->tile->ot, 0, (size_t)engine_tile_floats(c) * sizeof(float));
+  for (int64_t j = v->low; j < v->high; j += c->tiles.keys) {
+    int count = (int)size_min(c->tiles.keys, v->high - j);
     float *p = v->scores + j * c->lanes;
-    const float *values = engine_rows(&c->v, c, &v->sequence, v->head, j, count, v->scratch.v, &ldv);
-    if (c->problem->dropout > 0) engine_dropout(c, &v->sequence, v->tile, j, count, p);
-    if (!careful) {
-      c->kernels->values(values, ldv, count, p, dim, c->tiles.vectors, one, v->tile->ot);
-      continue;
+    engine_block values = engine_rows(&c->v, c, &v->sequence, v->head, j, count, scratch->v);
+    if (careful) { // which keys were removed is seen in the scores, which the softmax overwrote
+      bool removed;
+      engine_block k = engine_rows(&c->k, c, &v->sequence, v->head, j, count, scratch->k);
+      for (int lane = 0; lane < c->lanes; lane++) ignored[lane] = -INFINITY;
+      if (!engine_tile_scores(c, &v->sequence, v->tile, j, count, k, scratch, scratch->p, ignored,
+                              &removed))
+        continue;
+      c->kernels->alive(scratch->p, count, c->tiles.vectors, scratch->alive);
+    } else if (c->problem->dropout > 0) {
+      engine_dropout(c, &v->sequence, v->tile, j, count, p);
     }
-    bool removed; // which keys were removed is seen in the scores, which the softmax overwrote
-    const float *k = engine_rows(&c->k, c, &v->sequence, v->head, j, count, v->scratch.k, &ldk);
-    for (int lane = 0; lane < c->lanes; lane++) ignored[lane] = -INFINITY;
-    if (!engine_tile_scores(c, &v->sequence, v->tile, j, count, k, ldk, &v->scratch, v->scratch.p,
-                            ignored, &removed))
-      continue;
-    c->kernels->alive(v->scratch.p, count, c->tiles.vectors, v->scratch.alive);
-    c->kernels->values_masked(values, ldv, count, p, v->scratch.alive, dim, c->tiles.vectors, one,
-                              v->tile->ot);
+    engine_tile_values(c, v->tile, values, count, p, careful ? scratch->alive : NULL, one);
   }
 }
 
@@ -179,7 +176,7 @@ static void value_pass(void *context, int64_t i, void *memory) {
   weights_probs(&r->call, &v.sequence, v.tile, v.scores, v.low, v.high);
   value_blocks(r, &v, false);
   float sum = 0;
-  for (int64_t x = 0; x < r->call.problem->head_dim_v * lanes; x++) sum += v.tile->ot[x] * 0.0f;
+  for (int64_t x = 0; x < engine_tile_floats(&r->call); x++) sum += v.tile->ot[x] * 0.0f;
   if (r->call.masks && sum != 0) value_blocks(r, &v, true); // NaN: a removed key's value leaked in
   engine_tile_finish(&r->call, &v.sequence, v.tile, &v.scratch);
 }

@@ -21,11 +21,10 @@ void weights_raw(const engine_call *call, const engine_sequence *s, int64_t head
   const attn_problem *p = call->problem;
   if (p->weights != ATTN_WEIGHTS_SCORES && p->weights != ATTN_WEIGHTS_CAPPED) return;
   int vectors = call->tiles.vectors;
-  int64_t ldk;
   for (int64_t j = 0; j < s->seq_kv; j += call->tiles.keys) {
     int count = (int)size_min(call->tiles.keys, s->seq_kv - j);
-    const float *k = engine_rows(&call->k, call, s, head, j, count, scratch->k, &ldk);
-    call->kernels->scores(k, ldk, count, tile->qt, p->head_dim, vectors, scratch->p, NULL);
+    engine_block k = engine_rows(&call->k, call, s, head, j, count, scratch->k);
+    call->kernels->scores(k.rows, k.ld, count, tile->qt, p->head_dim, vectors, scratch->p, NULL);
     if (p->weights == ATTN_WEIGHTS_CAPPED && p->softcap > 0)
       call->kernels->softcap(scratch->p, count, vectors, p->softcap);
     for (int lane = 0; lane < tile->used; lane++) {

@@ -10,5 +10,8 @@
 #define KEYS_2 6
 #define COLS_1 8
 #define COLS_2 6
+#define NARROW_KEYS_2 4
+#define NARROW_KEYS_4 2
+#define NARROW_COLS_4 2
 #include "kernel/template_f32.h"
 #endif

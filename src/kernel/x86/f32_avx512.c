@@ -10,5 +10,8 @@
 #define KEYS_2 8
 #define COLS_1 16
 #define COLS_2 8
+#define NARROW_KEYS_2 8
+#define NARROW_KEYS_4 4
+#define NARROW_COLS_4 4
 #include "kernel/template_f32.h"
 #endif

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <math.h>
+#include <stdint.h>
 
 enum { VW = 8 };
 typedef __m256 vf;
@@ -81,5 +82,36 @@ INLINE void vf_transpose(vf r[VW]) {
 #pragma GCC unroll 8
   for (int i = 0; i < 8; i++) r[i] = t[i];
 }
+
+/* out[i] = sum of the lanes of a[i], for 4 vectors, in an order that depends on nothing else. */
+INLINE void vf_sum4(const vf a[4], float out[4]) {
+  __m256 x = _mm256_add_ps(_mm256_unpacklo_ps(a[0], a[1]), _mm256_unpackhi_ps(a[0], a[1]));
+  __m256 y = _mm256_add_ps(_mm256_unpacklo_ps(a[2], a[3]), _mm256_unpackhi_ps(a[2], a[3]));
+  __m256d u = _mm256_castps_pd(x), v = _mm256_castps_pd(y);
+  __m256 z = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)),
+                           _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(z), _mm256_extractf128_ps(z, 1)));
+}
+
+/* 8 elements, or the first n of them and zeros. */
+INLINE __m128i load16_part(const uint16_t *p, int64_t n) {
+  uint16_t x[8] = { 0 };
+  for (int64_t i = 0; i < n; i++) x[i] = p[i];
+  return _mm_loadu_si128((const __m128i *)(const void *)x);
+}
+INLINE vf vf_from_f16(const uint16_t *p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INLINE vf vf_from_f16_part(const uint16_t *p, int64_t n) {
+  return _mm256_cvtph_ps(load16_part(p, n));
+}
+INLINE vf vf_widen_bf16(__m128i x) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+INLINE vf vf_from_bf16(const uint16_t *p) {
+  return vf_widen_bf16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) { return vf_widen_bf16(load16_part(p, n)); }
+INLINE vf vf_loadu(const float *p) { return _mm256_loadu_ps(p); }
 
 #endif

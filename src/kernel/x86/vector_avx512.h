@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <math.h>
+#include <stdint.h>
 
 enum { VW = 16 };
 typedef __m512 vf;
@@ -86,5 +87,34 @@ INLINE void vf_transpose(vf r[VW]) {
     r[12 + i] = _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0xdd);
   }
 }
+
+/* out[i] = sum of the lanes of a[i], for 4 vectors, in an order that depends on nothing else. */
+INLINE void vf_sum4(const vf a[4], float out[4]) {
+  __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(a[0], a[1]), _mm512_unpackhi_ps(a[0], a[1]));
+  __m512 y = _mm512_add_ps(_mm512_unpacklo_ps(a[2], a[3]), _mm512_unpackhi_ps(a[2], a[3]));
+  __m512d u = _mm512_castps_pd(x), v = _mm512_castps_pd(y);
+  __m512 z = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)),
+                           _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+  __m256 h = _mm256_add_ps(_mm512_castps512_ps256(z), _mm512_extractf32x8_ps(z, 1));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
+}
+
+/* 16 elements, or the first n of them and zeros. */
+INLINE vf vf_from_f16(const uint16_t *p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+INLINE vf vf_from_f16_part(const uint16_t *p, int64_t n) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(part(n), p));
+}
+INLINE vf vf_widen_bf16(__m256i x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+INLINE vf vf_from_bf16(const uint16_t *p) {
+  return vf_widen_bf16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) {
+  return vf_widen_bf16(_mm256_maskz_loadu_epi16(part(n), p));
+}
+INLINE vf vf_loadu(const float *p) { return _mm512_loadu_ps(p); }
 
 #endif
