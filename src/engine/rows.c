@@ -10,7 +10,14 @@ static int64_t byte_offset(const dtype_info *type, int64_t offset) {
   return offset / type->block * type->block_bytes;
 }
 
-static void convert_row(const dtype_info *type, const char *src, int64_t col, int64_t dim, float *dst) {
+static void convert_row(const engine_call *call, attn_dtype dtype, const char *src, int64_t col,
+                        int64_t dim, float *dst) {
+  const dtype_info *type = dtype_get(dtype);
+  bool vectors = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
+  if (col == 1 && vectors) {
+    call->kernels->widen(dtype, src, dst, dim);
+    return;
+  }
   if (col == 1) {
     type->to_f32(src, dst, dim);
     return;
@@ -56,7 +63,7 @@ engine_block engine_rows(const engine_side *side, const engine_call *call, const
     float *row = buffer + j * side->dim;
     const char *src =
         side->data + byte_offset(side->type, row_offset(side, call, s, head, first + j, &token));
-    convert_row(side->type, src, side->strides.col, side->dim, row);
+    convert_row(call, side->dtype, src, side->strides.col, side->dim, row);
     float scale = side_scale(side, call, token, head);
     if (scale != 1.0f)
       for (int64_t c = 0; c < side->dim; c++) row[c] *= scale;
@@ -117,7 +124,7 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
       continue;
     }
     float *dst = scratch->rows + lane * p->head_dim;
-    convert_row(call->q_type, (const char *)call->io->q + byte_offset(call->q_type, offset),
+    convert_row(call, p->dtype, (const char *)call->io->q + byte_offset(call->q_type, offset),
                 p->q_strides.col, p->head_dim, dst);
     if (p->fp8_scale != ATTN_FP8_SCALE_NONE) {
       float scale = call->io->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? tile->head[lane] : 0];

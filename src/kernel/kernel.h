@@ -75,6 +75,8 @@ typedef struct kernel_table {
   void (*narrow_values)(attn_dtype type, const void *v, int64_t ldv, int keys, const float *p,
                         const uint32_t *alive, int rows, int64_t dim, int lanes, const float *alpha,
                         float *o, int64_t ldo);
+  /* n consecutive f32, f16 or bf16 elements to f32. */
+  void (*widen)(attn_dtype type, const void *src, float *dst, int64_t n);
 } kernel_table;
 
 extern const kernel_table kernel_scalar;

@@ -113,6 +113,10 @@ static float element(attn_dtype type, const void *base, int64_t i) {
   return ((const float *)base)[i];
 }
 
+static void widen(attn_dtype type, const void *src, float *dst, int64_t n) {
+  for (int64_t c = 0; c < n; c++) dst[c] = element(type, src, c);
+}
+
 static void narrow_scores(attn_dtype type, const void *k, int64_t ldk, int keys, const float *q,
                           int64_t ldq, int rows, int64_t dim, int lanes, float *p) {
   for (int j = 0; j < keys; j++)
@@ -154,4 +158,5 @@ const kernel_table kernel_scalar = {
   .store_rows = store_rows,
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,
+  .widen = widen,
 };

@@ -281,4 +281,5 @@ const kernel_table TABLE = {
   .store_rows = store_rows,
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,
+  .widen = widen,
 };

@@ -158,3 +158,15 @@ static void narrow_values(attn_dtype type, const void *v, int64_t ldv, int keys,
     narrow_values_type(ATTN_BF16, v, ldv, keys, p, alive, rows, dim, lanes, alpha, o, ldo);
   else narrow_values_type(ATTN_F32, v, ldv, keys, p, alive, rows, dim, lanes, alpha, o, ldo);
 }
+
+INLINE void widen_type(const int type, const void *src, float *dst, int64_t n) {
+  int64_t c = 0;
+  for (; c + VW <= n; c += VW) vf_storeu(dst + c, source_load(type, src, c));
+  if (c < n) vf_store_part(dst + c, n - c, source_load_part(type, src, c, n - c));
+}
+
+static void widen(attn_dtype type, const void *src, float *dst, int64_t n) {
+  if (type == ATTN_F16) widen_type(ATTN_F16, src, dst, n);
+  else if (type == ATTN_BF16) widen_type(ATTN_BF16, src, dst, n);
+  else widen_type(ATTN_F32, src, dst, n);
+}

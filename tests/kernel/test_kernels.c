@@ -110,13 +110,13 @@ static void align_rows(pair *x) {
   }
 }
 
-typedef struct lanes {
+typedef struct lane_state {
   _Alignas(64) float max[KERNEL_MAX_LANES], new_max[KERNEL_MAX_LANES], sum[KERNEL_MAX_LANES];
   _Alignas(64) float alpha[KERNEL_MAX_LANES], slope[KERNEL_MAX_LANES], factor[KERNEL_MAX_LANES];
   int32_t low[KERNEL_MAX_LANES], high[KERNEL_MAX_LANES], position[KERNEL_MAX_LANES];
-} lanes;
+} lane_state;
 
-static void lanes_fill(lanes *l, int base, int count, int keys) {
+static void lanes_fill(lane_state *l, int base, int count, int keys) {
   for (int i = 0; i < count; i++) {
     int lane = base + i;
     l->max[i] = lane % 3 ? value_of(5, lane, 0) : -INFINITY;
@@ -132,7 +132,7 @@ static void lanes_fill(lanes *l, int base, int count, int keys) {
 
 /* Runs every entry on one rig, in the order a block runs them, and keeps what each made. */
 typedef struct results {
-  lanes l;
+  lane_state l;
   guarded scores, capped, masked, weights;
 } results;
 
@@ -238,6 +238,10 @@ static void masked_round(const kernel_table *t) {
   rig_free(&r);
 }
 
+static const void *source_row(guarded g, attn_dtype type, int64_t offset) {
+  return (const char *)g.data + offset * (type == ATTN_F32 ? 4 : 2);
+}
+
 /* The kernels for few rows, in every type they read, against scalar; a row's bits do not depend on how
  * many rows there are. */
 static void narrow_round(const kernel_table *t) {
@@ -283,6 +287,15 @@ static void narrow_round(const kernel_table *t) {
       near(f(o[1])[i * ldq + c], f(o[0])[i * ldq + c], 2e-4f, "narrow_values", &r);
       if (i == 0) near(f(o[2])[c], f(o[1])[c], 0, "narrow_values of one row", &r);
     }
+  guarded wide = guarded_new((size_t)dim * 4);
+  t->widen(type, source_row(k, type, (keys - 1) * ld), f(wide), dim);
+  for (int64_t c = 0; c < dim; c++) {
+    float x = value_of(20, 0, (keys - 1) * ld + c);
+    if (type == ATTN_F16) x = dtype_f16_to_f32(dtype_f32_to_f16(x));
+    if (type == ATTN_BF16) x = dtype_bf16_to_f32(dtype_f32_to_bf16(x));
+    near(f(wide)[c], x, 0, "widen", &r);
+  }
+  guarded_free(&wide);
   // with a dead key that holds NaN, as if it were not there
   memset(alive.data, 0xff, (size_t)keys * (size_t)lanes * 4);
   for (int i = 0; i < rows; i++) f(p[1])[i] = 0, ((uint32_t *)alive.data)[i] = 0;

@@ -112,6 +112,7 @@ INLINE vf vf_from_bf16(const uint16_t *p) {
   return vf_widen_bf16(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) { return vf_widen_bf16(load16_part(p, n)); }
+INLINE void vf_storeu(float *p, vf x) { _mm256_storeu_ps(p, x); }
 INLINE vf vf_loadu(const float *p) { return _mm256_loadu_ps(p); }
 
 #endif

@@ -115,6 +115,7 @@ INLINE vf vf_from_bf16(const uint16_t *p) {
 INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) {
   return vf_widen_bf16(_mm256_maskz_loadu_epi16(part(n), p));
 }
+INLINE void vf_storeu(float *p, vf x) { _mm512_storeu_ps(p, x); }
 INLINE vf vf_loadu(const float *p) { return _mm512_loadu_ps(p); }
 
 #endif
