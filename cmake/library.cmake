@@ -22,6 +22,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   attn_isa_flags(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
 endif()
 
+# They time instructions, not the build type.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/hardware/measure_loops.c
+  ${CMAKE_SOURCE_DIR}/src/hardware/measure_loops_x86.c PROPERTIES COMPILE_OPTIONS -O2)
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 set(ATTN_LIBS Threads::Threads m ${CMAKE_DL_LIBS})

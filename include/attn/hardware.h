@@ -88,9 +88,24 @@ ATTN_API int attn_hardware_detect(attn_capability *devices, int capacity, char *
                                   size_t notes_size);
 
 /* Measures the CPU's f32 peak and memory bandwidth on all usable cores (about 20 ms; once a process,
- * later calls copy) and fills peak_f32, bandwidth and clock_hz. A host whose cores are busy gets the
- * speed that was left. Thread-safe. */
+ * later calls copy) and fills peak_f32, bandwidth and clock_hz of `cpu`, which attn_hardware_detect
+ * filled. A host whose cores are busy gets the speed that was left. Starts threads that have ended
+ * when it returns. Thread-safe. */
 ATTN_API attn_status attn_hardware_measure(attn_capability *cpu);
+
+/* What a number of threads of this machine reaches, all at once. */
+typedef struct attn_limits {
+  int threads;
+  double f32_flops;      /* FLOP/s of f32 multiply-adds with the widest vectors the CPU has */
+  double bf16_flops;     /* FLOP/s of bf16 dot products with f32 sums; 0 where the CPU has none */
+  double read_bandwidth; /* bytes/s read from memory, none of it cached */
+  double clock_hz;       /* while all threads work */
+} attn_limits;
+
+/* Measures anew at every call, with care: upper quartiles of windows over 0.3 to 1 s, and up to
+ * 512 MiB of memory for the time of the call. `threads` 0: the cores this process may use. What an implementation reaches
+ * is a share of these. Thread-safe, but concurrent calls disturb each other's numbers. */
+ATTN_API attn_status attn_hardware_limits(int threads, attn_limits *limits);
 
 /* Named profiles. */
 ATTN_API int attn_profile_count(void);
@@ -103,7 +118,7 @@ ATTN_API attn_status attn_profile_find(const char *name, attn_capability *capabi
 ATTN_API attn_status attn_capability_from_compute(int major, int minor, attn_capability *capability);
 
 /* Reads a profile file: first line "attn-profile 1", then "key value" lines with the keys of
- * attn_capability_write; unknown keys are skipped and named in `notes`. Missing facts stay unknown. */
+ * attn_capability_format; unknown keys are skipped and named in `notes`. Missing facts stay unknown. */
 ATTN_API attn_status attn_capability_read(const char *path, attn_capability *capability);
 /* Formats a capability as such a file's text. Returns the length the whole text has. */
 ATTN_API int attn_capability_format(const attn_capability *capability, char *buffer, size_t size);
