@@ -26,7 +26,7 @@
 #include "core/threads.h"
 #include "hardware/internal.h"
 
-enum { MAX_WINDOWS = 32, MAX_THREADS = 4096 };
+enum { MAX_WINDOWS = 64, MAX_THREADS = 4096 };
 
 /* How long and how much. */
 typedef struct effort {
@@ -38,11 +38,11 @@ typedef struct effort {
 } effort;
 
 static const effort quick = {
-  .window = 8e-4, .windows = 12, .passes = 8, .thread_bytes = 8 << 20, .total_bytes = 256 << 20
+  .window = 4e-4, .windows = 20, .passes = 12, .thread_bytes = 8 << 20, .total_bytes = 256 << 20
 };
-static const effort careful = { .window = 10e-3,
-                                .windows = 15,
-                                .passes = 21,
+static const effort careful = { .window = 2e-3,
+                                .windows = 60,
+                                .passes = 40,
                                 .careful = true,
                                 .thread_bytes = 64 << 20,
                                 .total_bytes = 512 << 20,
@@ -76,7 +76,7 @@ typedef struct team {
 
 typedef struct member {
   team *team;
-  int index;
+  int index, cpu; /* cpu -1: any */
   pthread_t thread;
 } member;
 
@@ -89,7 +89,8 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Spinning, so that all leave together; yielding, in case there are fewer cores than threads. */
+/* Spinning, so that all leave together; yielding after a while, in case there are fewer cores than
+ * threads (a thread that yields loses its time slice to whatever else runs on the core). */
 static void meet(team *t) {
   int turn = atomic_load(&t->turn);
   if (atomic_fetch_add(&t->arrived, 1) + 1 == t->threads) {
@@ -98,7 +99,7 @@ static void meet(team *t) {
     return;
   }
   for (int spin = 0; atomic_load(&t->turn) == turn; spin++)
-    if (spin > 2000) sched_yield();
+    if (spin > 1 << 20) sched_yield();
 }
 
 typedef void (*window_body)(team *t, int index, int64_t rounds);
@@ -177,7 +178,7 @@ static double measure_windows(team *t, int index, window_body body, double work,
       t->rates[count] = rate;
       stale = rate > best * 1.01 ? 0 : stale + 1;
       if (rate > best) best = rate;
-      if (!t->effort->careful && stale >= 5) atomic_store(&t->enough, true);
+      if (!t->effort->careful && stale >= 6) atomic_store(&t->enough, true);
     }
     count++;
   }
@@ -203,20 +204,43 @@ static void measure_member(team *t, int index) {
 
 static void *member_main(void *arg) {
   member *m = arg;
+#if defined(__linux__)
+  /* Else new threads may share a core until the scheduler spreads them, some windows later. */
+  if (m->cpu >= 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)m->cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+  }
+#endif
   int start;
   while ((start = atomic_load(&m->team->start)) == START_WAIT) sched_yield();
   if (start == START_GO) measure_member(m->team, m->index);
   return NULL;
 }
 
-/* Starts all but member 0, which is the caller. The host's signals are not ours to handle. */
+/* One member a CPU where there are as many as CPUs that this process may run on; which ones a
+ * smaller team should take the scheduler knows better. */
+static void assign_cpus(const team *t, member *members) {
+  for (int i = 0; i < t->threads; i++) members[i].cpu = -1;
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) != t->threads) return;
+  int next = 0;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && next < t->threads; cpu++)
+    if (CPU_ISSET(cpu, &set)) members[next++].cpu = (int)cpu;
+#endif
+}
+
+/* Returns how many were started. The host's signals are not ours to handle. */
 static int start_members(team *t, member *members) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int started = 1;
+  int started = 0;
   for (; started < t->threads; started++) {
-    members[started] = (member){ .team = t, .index = started };
+    members[started].team = t;
+    members[started].index = started;
     if (pthread_create(&members[started].thread, NULL, member_main, &members[started]) != 0) break;
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -231,15 +255,14 @@ static attn_status run_team(team *t) {
     status = core_fail(ATTN_ERROR_MEMORY, "measurement: no memory for %d threads", t->threads);
     goto done;
   }
+  assign_cpus(t, members);
   int started = start_members(t, members);
   bool all = started == t->threads;
   atomic_store(&t->start, all ? START_GO : START_CANCEL);
-  if (all)
-    measure_member(t, 0);
-  else
+  for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
+  if (!all)
     status = core_fail(ATTN_ERROR_MEMORY, "measurement: only %d of %d threads could be started",
                        started, t->threads);
-  for (int i = 1; i < started; i++) pthread_join(members[i].thread, NULL);
 done:
   free(members);
   free(t->spans);
