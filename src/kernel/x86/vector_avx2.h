@@ -113,6 +113,8 @@ INLINE vf vf_from_bf16(const uint16_t *p) {
 }
 INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) { return vf_widen_bf16(load16_part(p, n)); }
 INLINE void vf_storeu(float *p, vf x) { _mm256_storeu_ps(p, x); }
+/* A hint: any address is legal. */
+INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 INLINE vf vf_loadu(const float *p) { return _mm256_loadu_ps(p); }
 
 #endif
