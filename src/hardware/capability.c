@@ -38,15 +38,11 @@ enum { COMPUTES = sizeof(computes) / sizeof(computes[0]) };
 
 static attn_known known(bool yes) { return yes ? ATTN_YES : ATTN_NO; }
 
-attn_status attn_capability_from_compute(int major, int minor, attn_capability *capability) {
-  if (!capability) return core_fail(ATTN_ERROR_NULL, "capability is NULL");
+bool hardware_compute_facts(int major, int minor, attn_capability *capability) {
   const struct compute_row *row = NULL;
   for (int i = 0; i < COMPUTES; i++)
     if (computes[i].major == major && computes[i].minor == minor) row = &computes[i];
-  if (!row)
-    return core_fail(ATTN_ERROR_VALUE,
-                     "no released CUDA architecture has compute capability %d.%d (5.0 to 12.1)",
-                     major, minor);
+  if (!row) return false;
   attn_capability c = {
     .device = ATTN_DEVICE_CUDA,
     .source = ATTN_SOURCE_COMPUTE_CAPABILITY,
@@ -62,6 +58,15 @@ attn_status attn_capability_from_compute(int major, int minor, attn_capability *
   snprintf(c.arch, sizeof c.arch, "%s", row->arch);
   if (row->note) hardware_note(hardware_notes_of(&c), "%s", row->note);
   *capability = c;
+  return true;
+}
+
+attn_status attn_capability_from_compute(int major, int minor, attn_capability *capability) {
+  if (!capability) return core_fail(ATTN_ERROR_NULL, "capability is NULL");
+  if (!hardware_compute_facts(major, minor, capability))
+    return core_fail(ATTN_ERROR_VALUE,
+                     "no released CUDA architecture has compute capability %d.%d (5.0 to 12.1)",
+                     major, minor);
   return ATTN_OK;
 }
 

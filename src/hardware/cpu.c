@@ -92,6 +92,5 @@ void hardware_cpu_detect(attn_capability *cpu) {
   read_memory(&c);
   c.cores_total = online_cores();
   c.compute_units = threads_usable_cores();
-  hardware_note(notes, "peak, bandwidth and clock not measured");
   *cpu = c;
 }

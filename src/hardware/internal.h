@@ -87,6 +87,11 @@ void hardware_topology_read(const char *root, int cpu, hardware_topology *topolo
 /* This machine's: sysfs, else hwloc or the system's calls. */
 void hardware_topology_detect(hardware_topology *topology, hardware_notes notes);
 
+/* ---- Facts ------------------------------------------------------------------------------- */
+
+/* attn_capability_from_compute without an error text. */
+bool hardware_compute_facts(int major, int minor, attn_capability *capability);
+
 /* ---- Profiles ---------------------------------------------------------------------------- */
 
 /* The profile that the maker's device name stands for, provided that compute capability and units
@@ -100,17 +105,15 @@ attn_status hardware_capability_parse(const char *text, size_t length, const cha
 
 /* ---- GPUs -------------------------------------------------------------------------------- */
 
-/* Libraries to open, so that tests can put their own in place. NULL: do not look. */
+/* Libraries to open, tried in order, so that tests can put their own in place; NULL ends a list. */
 typedef struct hardware_drivers {
   const char *root; /* of /dev and /sys */
-  const char *cuda, *nvml;
-  const char *cudnn[2]; /* tried in order */
-  const char *hip, *opencl;
+  const char *cuda[4], *nvml[4], *cudnn[4], *hip[6], *opencl[4];
 } hardware_drivers;
 const hardware_drivers *hardware_drivers_default(void);
 
-/* Each writes up to `capacity` devices and returns how many there are; why there are none goes to
- * `notes`. */
+/* Each writes up to `capacity` devices and returns how many there are; why there are none, or what
+ * concerns them all, goes to `notes`. */
 int hardware_cuda_detect(const hardware_drivers *drivers, attn_capability *devices, int capacity,
                          hardware_notes notes);
 int hardware_rocm_detect(const hardware_drivers *drivers, attn_capability *devices, int capacity,
@@ -122,7 +125,25 @@ int hardware_xpu_detect(const hardware_drivers *drivers, attn_capability *device
 int hardware_detect_with(const hardware_drivers *drivers, attn_capability *devices, int capacity,
                          hardware_notes notes);
 
-/* dlopen without unloading: drivers start threads and do not survive it. NULL with a note. */
-void *hardware_library_open(const char *kind, const char *name, hardware_notes notes);
+/* What follows from an AMD architecture ("gfx942"): matrix units and types. */
+void hardware_rocm_arch(const char *arch, attn_capability *capability);
+
+/* Opens the first library of a list that there is, and never closes it: drivers start threads and
+ * do not survive that. NULL with a note if there is none. */
+void *hardware_library_open(const char *kind, const char *const *names, hardware_notes notes);
+
+/* A function of a library and where its address goes. */
+typedef struct hardware_symbol {
+  const char *name;
+  void *address; /* of a function pointer */
+  bool needed;   /* without it nothing can be found out */
+} hardware_symbol;
+/* Sets those pointers, NULL where the library lacks the function. False with a note where that was
+ * needed. */
+bool hardware_library_load(const char *kind, void *library, const hardware_symbol *symbols,
+                           int count, hardware_notes notes);
+
+/* Peaks of the profile that the device's name stands for, with a note; nothing if there is none. */
+void hardware_peaks_from_profile(attn_capability *device);
 
 #endif

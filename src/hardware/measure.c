@@ -44,7 +44,7 @@ static const effort careful = { .window = 2e-3,
                                 .windows = 60,
                                 .passes = 40,
                                 .careful = true,
-                                .thread_bytes = 64 << 20,
+                                .thread_bytes = 16 << 20,
                                 .total_bytes = 512 << 20,
                                 .huge_pages = true };
 
