@@ -184,13 +184,15 @@ static bool read_real(const char *text, double *value) {
 
 /* Whole numbers may be written as 80e9 too. */
 static bool read_int(const char *text, int64_t limit, int64_t *value) {
-  double x;
-  if (!read_real(text, &x) || x != floor(x) || x >= 9223372036854775808.0) return false;
-  int64_t whole = (int64_t)x;
-  if (strspn(text, "0123456789") == strlen(text)) {
+  int64_t whole;
+  if (*text && strspn(text, "0123456789") == strlen(text)) {
     errno = 0;
-    whole = strtoll(text, NULL, 10); /* exact beyond 2^53 */
+    whole = strtoll(text, NULL, 10);
     if (errno) return false;
+  } else {
+    double x;
+    if (!read_real(text, &x) || x != floor(x) || x >= 9223372036854775808.0) return false;
+    whole = (int64_t)x;
   }
   if (whole > limit) return false;
   *value = whole;
