@@ -12,6 +12,7 @@ foreach(file ${UNIT_TESTS})
   target_link_libraries(${name} PRIVATE attn_internal PkgConfig::CMOCKA)
   add_test(NAME ${name} COMMAND ${name})
 endforeach()
+include(${CMAKE_SOURCE_DIR}/tests/unit/fake/fake.cmake)
 
 if(ATTN_BUILD_CLI)
   file(GLOB CLI_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/test_*.c)

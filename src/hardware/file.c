@@ -50,7 +50,8 @@ int64_t hardware_file_number(const char *root, const char *path) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (errno != 0 || (*end != '\0' && *end != '\n')) return -1;
+  if (*end == '\n') end++;
+  if (errno != 0 || *end != '\0') return -1;
   return value;
 }
 
