@@ -73,12 +73,13 @@ static void flush_arm(void *data, size_t bytes) {
 }
 #endif
 
-/* Exclusive-or, then rotate, each waiting for the one before: two cycles. Neither is renamed away
- * (as adding a constant or moving a register can be) or has a closed form. */
+/* Add, then rotate, each waiting for the one before: two cycles. Neither is renamed away (as adding
+ * a constant or moving a register can be), there is no closed form, and Arm, whose logical
+ * operations rotate an operand at no cost, has no such addition. */
 uint64_t measure_chain(int64_t rounds, uint64_t seed) {
   uint64_t x = seed;
 #define STEP(i)                                                                                    \
-  x ^= seed;                                                                                       \
+  x += seed;                                                                                       \
   x = x << 7 | x >> 57;
   for (int64_t r = 0; r < rounds; r++) {
     EACH16(STEP)

@@ -133,12 +133,12 @@ static void read_system(hardware_topology *topology) {
   topology->cache_line = (int)sysctl_number("hw.cachelinesize");
 }
 #elif defined(_SC_LEVEL1_DCACHE_SIZE)
+/* Not the L3: glibc gives the sum of all L3 of an AMD processor. */
 static void read_system(hardware_topology *topology) {
   long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), line = sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
+  long line = sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
   topology->l1_bytes = l1 > 0 ? l1 : 0;
   topology->l2_bytes = l2 > 0 ? l2 : 0;
-  topology->l3_bytes = l3 > 0 ? l3 : 0;
   topology->cache_line = line > 0 && line <= 4096 ? (int)line : 0;
 }
 #else
