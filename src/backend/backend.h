@@ -38,9 +38,9 @@ typedef struct backend_cost {
   double bytes;       /* moved to and from memory */
   double efficiency;  /* share of the peak that the inner loop reaches; (0, 1] */
   attn_dtype compute; /* whose peak counts: ATTN_F32, F16, BF16, F8E4M3 */
-  double overhead;    /* seconds: launches, forks */
+  int launches;       /* of GPU kernels; 0 on the CPU */
+  double overhead;    /* other seconds: forks, calls, set-up */
   double items;       /* equal work items that can run side by side */
-  double units_per_item; /* compute units one item occupies (1) */
   int64_t workspace_bytes; /* exactly what a plan would ask for (CPU); predicted (GPU) */
   int splits;
 } backend_cost;
@@ -77,7 +77,7 @@ typedef struct backend_implementation {
 typedef struct backend_family {
   attn_backend backend;
   int count;
-  const backend_implementation *implementations;
+  const backend_implementation *const *implementations;
 } backend_family;
 
 /* Families in the order of attn_backend. */

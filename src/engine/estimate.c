@@ -44,7 +44,6 @@ void engine_schedule_estimate(const backend_query *query, const engine_schedule 
     .overhead = CALL_SECONDS + (s->workers > 1 ? FORK_SECONDS : 0) +
                 ROW_SECONDS * heads * rows * padded * (double)s->splits / s->workers,
     .items = heads * (double)s->blocks * (double)s->splits,
-    .units_per_item = 1,
     .workspace_bytes = engine_schedule_workspace(p, s),
     .splits = (int)s->splits,
   };

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "kernel/kernel.h"
+#include "select/internal.h"
+
+attn_status select_state_create(const attn_config *config, const attn_capability *capability,
+                                const struct kernel_table *kernels, int threads,
+                                const core_allocator *allocator, select_state **out) {
+  select_state *s = allocator->alloc(allocator->user, sizeof(*s), _Alignof(select_state));
+  if (!s) return core_fail(ATTN_ERROR_MEMORY, "the selector could not be allocated");
+  memset(s, 0, sizeof(*s));
+  s->config = config, s->capability = capability, s->kernels = kernels, s->threads = threads;
+  s->allocator = *allocator;
+  pthread_mutex_init(&s->lock, NULL);
+  s->cache = cache_create(allocator);
+  s->history = history_create(allocator);
+  if (!s->cache || !s->history) {
+    select_state_destroy(s);
+    return core_fail(ATTN_ERROR_MEMORY, "the selector's cache could not be allocated");
+  }
+  *out = s;
+  return ATTN_OK;
+}
+
+void select_state_destroy(select_state *s) {
+  cache_destroy(s->cache, &s->allocator);
+  history_destroy(s->history, &s->allocator);
+  pthread_mutex_destroy(&s->lock);
+  s->allocator.free(s->allocator.user, s);
+}
+
+attn_status select_run(select_state *s, const attn_problem *problem, attn_recommendation *rec,
+                       bool *fresh) {
+  attn_problem resolved;
+  attn_problem_size size;
+  problem_key key;
+  attn_status status = attn_problem_resolve(problem, &resolved);
+  if (status) return status;
+  problem_key_make(&resolved, &key);
+  uint64_t generation = s->generation;
+  if (fresh) *fresh = false;
+  if (cache_get(s->cache, &key, generation, rec, &status) && !status) return ATTN_OK;
+  status = attn_problem_measure(&resolved, &size);
+  if (status) return status;
+  backend_query query = { .problem = &resolved,
+                          .size = &size,
+                          .capability = s->capability,
+                          .config = s->config,
+                          .kernels = s->kernels,
+                          .threads = s->threads };
+  status = rank_problem(s, &query, &key, rec);
+  if (!status) cache_put(s->cache, &key, generation, rec, status);
+  if (fresh) *fresh = true;
+  return status;
+}
+
+const backend_implementation *select_find(const select_state *s, const attn_recommendation *rec) {
+  int count;
+  const backend_family *const *families = backend_registry(&count);
+  for (int f = 0; f < count; f++)
+    for (int i = 0; families[f]->backend == rec->backend && i < families[f]->count; i++)
+      if (families[f]->implementations[i]->device == s->capability->device)
+        return families[f]->implementations[i];
+  return NULL;
+}
+
+/* The full name of an implementation on the state's device, from that or from a backend's name. */
+static bool full_name(const select_state *s, const char *name, char *out, size_t size) {
+  int count;
+  const backend_family *const *families = backend_registry(&count);
+  bool cpu = s->capability->device == ATTN_DEVICE_CPU;
+  for (int f = 0; f < count; f++)
+    for (int i = 0; i < families[f]->count; i++) {
+      const backend_implementation *impl = families[f]->implementations[i];
+      if (impl->device != s->capability->device) continue;
+      snprintf(out, size, cpu ? "%s/%s" : "%s", impl->name, s->kernels ? s->kernels->name : "");
+      if (!strcmp(name, out) || !strcmp(name, attn_backend_name(families[f]->backend))) return true;
+    }
+  return false;
+}
+
+attn_status select_record(select_state *s, const attn_problem *problem, const char *implementation,
+                          double seconds) {
+  attn_problem resolved;
+  problem_key key;
+  char name[ATTN_IMPLEMENTATION_NAME];
+  attn_status status = attn_problem_resolve(problem, &resolved);
+  if (status) return status;
+  if (!implementation) return core_fail(ATTN_ERROR_NULL, "implementation is NULL");
+  if (!(seconds > 0) || !isfinite(seconds))
+    return core_fail(ATTN_ERROR_VALUE, "seconds of value (%g) is not a positive number", seconds);
+  if (!full_name(s, implementation, name, sizeof(name)))
+    return core_fail(ATTN_ERROR_NOT_FOUND, "no implementation \"%.60s\" on %s", implementation,
+                     attn_device_type_name(s->capability->device));
+  problem_key_make(&resolved, &key);
+  pthread_mutex_lock(&s->lock);
+  history_add(s->history, &key, name, seconds);
+  pthread_mutex_unlock(&s->lock);
+  s->generation++;
+  return ATTN_OK;
+}
+
+int select_record_count(select_state *s) {
+  pthread_mutex_lock(&s->lock);
+  int n = history_count(s->history);
+  pthread_mutex_unlock(&s->lock);
+  return n;
+}
+
+void select_record_clear(select_state *s) {
+  pthread_mutex_lock(&s->lock);
+  history_clear(s->history);
+  pthread_mutex_unlock(&s->lock);
+  s->generation++;
+}
+
+void select_cache_clear(select_state *s) { cache_clear(s->cache); }
+attn_cache_stats select_cache_stats(select_state *s) { return cache_stats(s->cache); }
