@@ -82,8 +82,10 @@ ATTN_API const char *attn_isa_flag_name(int flag);
 
 /* Devices of this machine, the CPU first. Writes up to `capacity` and returns how many there are
  * (0 never: the CPU is always there). `notes` (may be NULL) receives why kinds of devices were not
- * found ("cuda: libcuda.so.1 not found; ..."). Opens driver libraries at run time; takes no lock on
- * and leaves no context in a driver. Thread-safe. */
+ * found ("cuda: libcuda.so.1 not found; ..."). Opens driver libraries at run time and keeps them open;
+ * takes no lock on and leaves no context in a driver. Where a CUDA or HIP driver is installed it is
+ * initialised (cuInit), which takes a fraction of a second the first time and, as with any use of
+ * those drivers, must not happen before a fork() whose child uses them. Thread-safe. */
 ATTN_API int attn_hardware_detect(attn_capability *devices, int capacity, char *notes,
                                   size_t notes_size);
 
