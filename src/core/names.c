@@ -23,7 +23,8 @@ static const struct {
   [ATTN_BACKEND_FLASH_DECODE] = { "flash_decode", "Flash Decoding" },
 };
 
-static const char *const devices[ATTN_DEVICE_TYPE_COUNT] = { "cpu", "cuda", "rocm", "metal", "xpu" };
+static const char *const devices[ATTN_DEVICE_TYPE_COUNT] = { "cpu", "cuda", "rocm", "metal",
+                                                             "xpu" };
 static const char *const isas[ATTN_ISA_COUNT] = { "auto", "scalar", "avx2", "avx512" };
 
 const char *attn_backend_name(attn_backend backend) {
@@ -42,28 +43,35 @@ const char *attn_isa_name(attn_isa isa) {
   return (unsigned)isa < ATTN_ISA_COUNT ? isas[isa] : NULL;
 }
 
+/* Index of `name`, or -1 with the error, which lists the names. */
+static int find(const char *what, const char *name, const char *(*name_of)(int), int count) {
+  char list[256] = "";
+  size_t at = 0;
+  for (int i = 0; i < count; i++)
+    if (!strcmp(name, name_of(i))) return i;
+  for (int i = 0; i < count && at < sizeof(list); i++)
+    at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", name_of(i));
+  core_fail(ATTN_ERROR_NOT_FOUND, "no %s \"%.40s\"; there are %s", what, name, list);
+  return -1;
+}
+
+static const char *backend_at(int i) { return backends[i].name; }
+static const char *isa_at(int i) { return isas[i]; }
+
 attn_status attn_backend_from_name(const char *name, attn_backend *backend) {
   if (!name || !backend) return core_fail(ATTN_ERROR_NULL, "%s is NULL", name ? "backend" : "name");
-  for (int i = 0; i < ATTN_BACKEND_COUNT; i++)
-    if (!strcmp(name, backends[i].name)) {
-      *backend = (attn_backend)i;
-      return ATTN_OK;
-    }
-  char list[256] = "";
-  for (size_t i = 0, at = 0; i < ATTN_BACKEND_COUNT; i++)
-    at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", backends[i].name);
-  return core_fail(ATTN_ERROR_NOT_FOUND, "no backend \"%.40s\"; there are %s", name, list);
+  int i = find("backend", name, backend_at, ATTN_BACKEND_COUNT);
+  if (i < 0) return ATTN_ERROR_NOT_FOUND;
+  *backend = (attn_backend)i;
+  return ATTN_OK;
 }
 
 attn_status attn_isa_from_name(const char *name, attn_isa *isa) {
   if (!name || !isa) return core_fail(ATTN_ERROR_NULL, "%s is NULL", name ? "isa" : "name");
-  for (int i = 0; i < ATTN_ISA_COUNT; i++)
-    if (!strcmp(name, isas[i])) {
-      *isa = (attn_isa)i;
-      return ATTN_OK;
-    }
-  return core_fail(ATTN_ERROR_NOT_FOUND, "no ISA level \"%.40s\"; there are auto, scalar, avx2, avx512",
-                   name);
+  int i = find("ISA level", name, isa_at, ATTN_ISA_COUNT);
+  if (i < 0) return ATTN_ERROR_NOT_FOUND;
+  *isa = (attn_isa)i;
+  return ATTN_OK;
 }
 
 const char *attn_dtype_name(attn_dtype dtype) {

@@ -40,7 +40,8 @@ static attn_status check_enums(const attn_problem *p) {
 
 static attn_status check_sizes(const attn_problem *p) {
 #define SIZE(field)                                                                                \
-  FAIL_IF(p->field < 0, ATTN_ERROR_SHAPE, #field " of value (%lld) is negative", (long long)p->field)
+  FAIL_IF(p->field < 0, ATTN_ERROR_SHAPE, #field " of value (%lld) is negative",                   \
+          (long long)p->field)
   SIZE(batch);
   SIZE(heads_q);
   SIZE(heads_kv);
@@ -62,7 +63,8 @@ static attn_status check_sizes(const attn_problem *p) {
 }
 
 static attn_status check_numbers(const attn_problem *p) {
-  FAIL_IF(!isfinite(p->scale), ATTN_ERROR_VALUE, "scale of value (%g) is not finite", (double)p->scale);
+  FAIL_IF(!isfinite(p->scale), ATTN_ERROR_VALUE, "scale of value (%g) is not finite",
+          (double)p->scale);
   FAIL_IF(!(p->softcap >= 0) || !isfinite(p->softcap), ATTN_ERROR_VALUE,
           "softcap of value (%g) is not a finite number >= 0", (double)p->softcap);
   FAIL_IF(!(p->dropout >= 0) || !(p->dropout < 1), ATTN_ERROR_VALUE,
@@ -83,16 +85,19 @@ static attn_status check_dtypes(const attn_problem *r) {
   FAIL_IF(r->out_dtype != r->dtype && r->out_dtype != ATTN_F32, ATTN_ERROR_DTYPE,
           "out_dtype of value (%s) is neither dtype (%s) nor f32", attn_dtype_name(r->out_dtype),
           attn_dtype_name(r->dtype));
-  FAIL_IF(r->mask_dtype != ATTN_F32 && r->mask_dtype != ATTN_F16 && r->mask_dtype != ATTN_BF16,
+  FAIL_IF(r->mask == ATTN_MASK_ADDITIVE && r->mask_dtype != ATTN_F32 && r->mask_dtype != ATTN_F16 &&
+              r->mask_dtype != ATTN_BF16,
           ATTN_ERROR_DTYPE, "mask_dtype of value (%s) is none of f32, f16, bf16",
           attn_dtype_name(r->mask_dtype));
   FAIL_IF(r->fp8_scale && !is_fp8(r->dtype) && !is_fp8(r->kv_dtype), ATTN_ERROR_DTYPE,
           "fp8_scale is set, but neither dtype (%s) nor kv_dtype (%s) is an fp8 type",
           attn_dtype_name(r->dtype), attn_dtype_name(r->kv_dtype));
   int64_t block = dtype_get(r->kv_dtype)->block;
-  FAIL_IF(r->head_dim % block, ATTN_ERROR_SHAPE, "head_dim of value (%lld) is not a multiple of %lld, the block of %s",
+  FAIL_IF(r->head_dim % block, ATTN_ERROR_SHAPE,
+          "head_dim of value (%lld) is not a multiple of %lld, the block of %s",
           (long long)r->head_dim, (long long)block, attn_dtype_name(r->kv_dtype));
-  FAIL_IF(r->head_dim_v % block, ATTN_ERROR_SHAPE, "head_dim_v of value (%lld) is not a multiple of %lld, the block of %s",
+  FAIL_IF(r->head_dim_v % block, ATTN_ERROR_SHAPE,
+          "head_dim_v of value (%lld) is not a multiple of %lld, the block of %s",
           (long long)r->head_dim_v, (long long)block, attn_dtype_name(r->kv_dtype));
   return ATTN_OK;
 }
@@ -106,8 +111,6 @@ static attn_status check_layout_fields(const attn_problem *r) {
     FAIL_IF(capacity < r->seq_kv, ATTN_ERROR_SHAPE,
             "seq_kv of value (%lld) exceeds pages_per_seq * page_size (%lld)", (long long)r->seq_kv,
             (long long)capacity);
-    FAIL_IF(r->varlen && !r->kv_lengths, ATTN_ERROR_VALUE,
-            "kv_lengths must be set for paged keys with packed queries");
   } else {
     FAIL_IF(r->num_pages || r->pages_per_seq, ATTN_ERROR_SHAPE,
             "page_size is 0, but num_pages (%lld) or pages_per_seq (%lld) is not",
@@ -131,8 +134,8 @@ static attn_status check_mask(const attn_problem *r) {
     FAIL_IF(d != 1 && d != full[i] && !(i == 3 && d >= 0 && d < full[3]), ATTN_ERROR_SHAPE,
             "mask_dims[%d] of value (%lld) is neither 1 nor %s (%lld)", i, (long long)d, names[i],
             (long long)full[i]);
-    FAIL_IF(r->mask_strides[i] < 0, ATTN_ERROR_STRIDE, "mask_strides[%d] of value (%lld) is negative",
-            i, (long long)r->mask_strides[i]);
+    FAIL_IF(r->mask_strides[i] < 0, ATTN_ERROR_STRIDE,
+            "mask_strides[%d] of value (%lld) is negative", i, (long long)r->mask_strides[i]);
   }
   return ATTN_OK;
 }
@@ -150,9 +153,7 @@ static void tensors_of(const attn_problem *r, tensor t[4]) {
   int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv;
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
 #define TENSOR(label, outer, heads, rows, dim, st, type)                                           \
-  (tensor) {                                                                                       \
-    label, { outer, heads, rows, dim }, { st.batch, st.head, st.row, st.col }, type                \
-  }
+  (tensor){ label, { outer, heads, rows, dim }, { st.batch, st.head, st.row, st.col }, type }
   t[0] = TENSOR("q", q_outer, r->heads_q, q_rows, r->head_dim, r->q_strides, r->dtype);
   t[1] = TENSOR("k", kv_outer, r->heads_kv, kv_rows, r->head_dim, r->k_strides, r->kv_dtype);
   t[2] = TENSOR("v", kv_outer, r->heads_kv, kv_rows, r->head_dim_v, r->v_strides, r->kv_dtype);
@@ -169,7 +170,8 @@ static bool extent(const tensor *t, int64_t *out) {
       *out = 0;
       return true;
     }
-    if (!size_mul(t->size[i] - 1, t->stride[i], &step) || !size_add(total, step, &total)) return false;
+    if (!size_mul(t->size[i] - 1, t->stride[i], &step) || !size_add(total, step, &total))
+      return false;
   }
   *out = total;
   return true;
@@ -184,55 +186,98 @@ static bool overlaps(const tensor *t) {
       order[j] = order[j - 1], order[j - 1] = x;
     }
   int64_t inside = 1;
+  for (int i = 0; i < 4; i++)
+    if (t->size[i] == 0) return false;
   for (int i = 0; i < 4; i++) {
     int64_t n = t->size[order[i]], s = t->stride[order[i]];
-    if (n <= 1) continue;
+    if (n == 1) continue;
     if (s < inside) return true;
     inside += (n - 1) * s;
   }
   return false;
 }
 
-static attn_status check_tensors(const attn_problem *r) {
+/* Product of `count` sizes, empty ones counted as 1, times 8 bytes (the widest type; the
+ * reference's outputs have it too): when it fits, the product of any of the sizes does. */
+static bool bytes_fit(int count, const int64_t *sizes) {
+  int64_t bytes = 8;
+  for (int i = 0; i < count; i++)
+    if (!size_mul(bytes, size_max(sizes[i], 1), &bytes)) return false;
+  return true;
+}
+#define BYTES_FIT(...)                                                                             \
+  bytes_fit((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+
+static attn_status check_tensor(const tensor *t) {
   static const char *const dims[4] = { "batch", "head", "row", "col" };
+  int64_t span, bytes, block = dtype_get(t->dtype)->block;
+  for (int i = 0; i < 4; i++)
+    FAIL_IF(t->stride[i] < 0, ATTN_ERROR_STRIDE, "%s_strides.%s of value (%lld) is negative",
+            t->name, dims[i], (long long)t->stride[i]);
+  FAIL_IF(
+      !bytes_fit(4, t->size) || !extent(t, &span) || !size_mul(span, 8, &bytes),
+      ATTN_ERROR_OVERFLOW,
+      "the bytes of %s, sizes (%lld, %lld, %lld, %lld), strides (%lld, %lld, %lld, %lld), do not "
+      "fit 63 bits",
+      t->name, (long long)t->size[0], (long long)t->size[1], (long long)t->size[2],
+      (long long)t->size[3], (long long)t->stride[0], (long long)t->stride[1],
+      (long long)t->stride[2], (long long)t->stride[3]);
+  if (block == 1) return ATTN_OK;
+  for (int i = 0; i < 3; i++)
+    FAIL_IF(t->stride[i] % block, ATTN_ERROR_STRIDE,
+            "%s_strides.%s of value (%lld) is not a multiple of %lld, the block of %s", t->name,
+            dims[i], (long long)t->stride[i], (long long)block, attn_dtype_name(t->dtype));
+  FAIL_IF(t->stride[3] != 1, ATTN_ERROR_STRIDE,
+          "%s_strides.col of value (%lld) is not 1, as %s needs", t->name, (long long)t->stride[3],
+          attn_dtype_name(t->dtype));
+  return ATTN_OK;
+}
+
+static attn_status check_tensors(const attn_problem *r) {
   tensor tensors[4];
   tensors_of(r, tensors);
-  for (int k = 0; k < 4; k++) {
-    const tensor *t = &tensors[k];
-    int64_t elements = 1, span, bytes, block = dtype_get(t->dtype)->block;
-    for (int i = 0; i < 4; i++) {
-      FAIL_IF(t->stride[i] < 0, ATTN_ERROR_STRIDE, "%s_strides.%s of value (%lld) is negative",
-              t->name, dims[i], (long long)t->stride[i]);
-      FAIL_IF(block > 1 && (i < 3 ? t->stride[i] % block : t->stride[i] != 1), ATTN_ERROR_STRIDE,
-              "%s_strides.%s of value (%lld) does not fit blocks of %lld", t->name, dims[i],
-              (long long)t->stride[i], (long long)block);
-      FAIL_IF(!size_mul(elements, t->size[i], &elements), ATTN_ERROR_OVERFLOW,
-              "the elements of %s do not fit 63 bits", t->name);
-    }
-    bool fits = extent(t, &span) && size_mul(span, 8, &bytes) && size_mul(elements, 8, &bytes);
-    FAIL_IF(!fits, ATTN_ERROR_OVERFLOW, "the bytes of %s do not fit 63 bits", t->name);
+  for (int i = 0; i < 4; i++) {
+    attn_status status = check_tensor(&tensors[i]);
+    if (status) return status;
   }
   FAIL_IF(overlaps(&tensors[3]), ATTN_ERROR_STRIDE,
           "out_strides (%lld, %lld, %lld, %lld) let elements of out overlap",
           (long long)r->out_strides.batch, (long long)r->out_strides.head,
           (long long)r->out_strides.row, (long long)r->out_strides.col);
-  int64_t scores;
-  bool fits = size_mul(r->batch, r->heads_q, &scores) && size_mul(scores, r->seq_q, &scores) &&
-              size_mul(scores, r->seq_kv, &scores) && size_mul(scores, 8, &scores);
-  FAIL_IF(!fits, ATTN_ERROR_OVERFLOW, "batch * heads_q * seq_q * seq_kv scores do not fit 63 bits");
-  if (r->mask) {
-    tensor m = { .name = "mask" };
-    memcpy(m.size, r->mask_dims, sizeof(m.size));
-    memcpy(m.stride, r->mask_strides, sizeof(m.stride));
-    int64_t span;
-    FAIL_IF(!extent(&m, &span) || !size_mul(span, 8, &span), ATTN_ERROR_OVERFLOW,
-            "the bytes of mask do not fit 63 bits");
-  }
   return ATTN_OK;
 }
 
-/* Contiguous strides; an overflow turns negative values up, which check_tensors would not see, so it
- * saturates instead. */
+/* What calls and backends address besides q, k, v and out. */
+static attn_status check_products(const attn_problem *r) {
+  FAIL_IF(!BYTES_FIT(r->batch, r->heads_q, r->seq_q, r->seq_kv), ATTN_ERROR_OVERFLOW,
+          "batch (%lld) * heads_q (%lld) * seq_q (%lld) * seq_kv (%lld) scores do not fit 63 bits",
+          (long long)r->batch, (long long)r->heads_q, (long long)r->seq_q, (long long)r->seq_kv);
+  int64_t dim = size_max(r->head_dim, r->head_dim_v);
+  FAIL_IF(!BYTES_FIT(r->batch, r->heads_kv, r->seq_kv, dim), ATTN_ERROR_OVERFLOW,
+          "batch (%lld) * heads_kv (%lld) * seq_kv (%lld) * head_dim (%lld) do not fit 63 bits",
+          (long long)r->batch, (long long)r->heads_kv, (long long)r->seq_kv, (long long)dim);
+  FAIL_IF(!BYTES_FIT(r->batch, r->pages_per_seq), ATTN_ERROR_OVERFLOW,
+          "batch (%lld) * pages_per_seq (%lld) do not fit 63 bits", (long long)r->batch,
+          (long long)r->pages_per_seq);
+  FAIL_IF(r->alibi_batch_stride < 0, ATTN_ERROR_STRIDE,
+          "alibi_batch_stride of value (%lld) is negative", (long long)r->alibi_batch_stride);
+  tensor slopes = { .size = { 1, 1, r->batch, r->heads_q },
+                    .stride = { 0, 0, r->alibi_batch_stride, 1 } };
+  tensor mask = { 0 };
+  int64_t span, bytes;
+  FAIL_IF(!extent(&slopes, &span) || !size_mul(span, 8, &bytes), ATTN_ERROR_OVERFLOW,
+          "batch (%lld) * alibi_batch_stride (%lld) do not fit 63 bits", (long long)r->batch,
+          (long long)r->alibi_batch_stride);
+  memcpy(mask.size, r->mask_dims, sizeof(mask.size));
+  memcpy(mask.stride, r->mask_strides, sizeof(mask.stride));
+  FAIL_IF(!extent(&mask, &span) || !size_mul(span, 8, &bytes), ATTN_ERROR_OVERFLOW,
+          "the bytes of mask, strides (%lld, %lld, %lld, %lld), do not fit 63 bits",
+          (long long)mask.stride[0], (long long)mask.stride[1], (long long)mask.stride[2],
+          (long long)mask.stride[3]);
+  return ATTN_OK;
+}
+
+/* Saturates, so that an overflow is found in check_tensor, not hidden by wrapping. */
 static int64_t product(int64_t a, int64_t b) {
   int64_t r;
   return size_mul(a, b, &r) ? r : INT64_MAX;
@@ -253,23 +298,27 @@ static attn_strides contiguous(attn_layout layout, bool packed, int64_t heads, i
   return s;
 }
 
-static void fill_strides(attn_problem *r, attn_layout layout) {
-  bool paged = r->page_size > 0;
-  int64_t kv_rows = paged ? r->page_size : r->seq_kv;
-  if (layout == ATTN_LAYOUT_STRIDED) {
-    attn_strides *all[4] = { &r->q_strides, &r->k_strides, &r->v_strides, &r->out_strides };
-    for (int i = 0; i < 4; i++)
-      if (all[i]->col == 0) all[i]->col = 1;
-  } else {
-    r->q_strides = contiguous(layout, r->varlen, r->heads_q, r->seq_q, r->head_dim);
-    r->k_strides = contiguous(layout, r->varlen || paged, r->heads_kv, kv_rows, r->head_dim);
-    r->v_strides = contiguous(layout, r->varlen || paged, r->heads_kv, kv_rows, r->head_dim_v);
-    r->out_strides = contiguous(layout, r->varlen, r->heads_q, r->seq_q, r->head_dim_v);
-  }
-  if (r->varlen) {
-    r->q_strides.batch = r->out_strides.batch = 0;
-    if (!paged) r->k_strides.batch = r->v_strides.batch = 0;
-  }
+void problem_layout_strides(const attn_problem *p, attn_layout layout, attn_strides strides[4]) {
+  bool paged = p->page_size > 0, packed_kv = p->varlen || paged;
+  int64_t heads_kv = p->heads_kv ? p->heads_kv : p->heads_q;
+  int64_t dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+  int64_t kv_rows = paged ? p->page_size : p->seq_kv;
+  strides[0] = contiguous(layout, p->varlen, p->heads_q, p->seq_q, p->head_dim);
+  strides[1] = contiguous(layout, packed_kv, heads_kv, kv_rows, p->head_dim);
+  strides[2] = contiguous(layout, packed_kv, heads_kv, kv_rows, dim_v);
+  strides[3] = contiguous(layout, p->varlen, p->heads_q, p->seq_q, dim_v);
+  if (p->varlen) strides[0].batch = strides[3].batch = 0;
+  if (p->varlen && !paged) strides[1].batch = strides[2].batch = 0;
+}
+
+static void fill_strides(attn_problem *r) {
+  attn_strides s[4] = { r->q_strides, r->k_strides, r->v_strides, r->out_strides };
+  if (r->layout != ATTN_LAYOUT_STRIDED) problem_layout_strides(r, r->layout, s);
+  for (int i = 0; i < 4; i++)
+    if (s[i].col == 0) s[i].col = 1;
+  if (r->varlen) s[0].batch = s[3].batch = 0;
+  if (r->varlen && !r->page_size) s[1].batch = s[2].batch = 0;
+  r->q_strides = s[0], r->k_strides = s[1], r->v_strides = s[2], r->out_strides = s[3];
   r->layout = ATTN_LAYOUT_STRIDED;
 }
 
@@ -301,9 +350,14 @@ static void fill_defaults(attn_problem *r) {
   if (!r->scale_set && r->scale == 0) r->scale = (float)(1.0 / sqrt((double)r->head_dim));
   r->scale_set = true;
   if (r->causal != ATTN_CAUSAL_OFFSET) r->causal_offset = 0;
-  if (!r->window) r->window_left = r->window_right = 0;
-  if (r->window_left < 0) r->window_left = -1;
-  if (r->window_right < 0) r->window_right = -1;
+  if (r->window_left < 0 && r->window_right < 0) r->window = false;
+  r->window_left = !r->window ? 0 : size_max(r->window_left, -1);
+  r->window_right = !r->window ? 0 : size_max(r->window_right, -1);
+  if (r->causal || !(r->window || r->alibi))
+    r->window_align = ATTN_CAUSAL_NONE;
+  else if (!r->window_align)
+    r->window_align = ATTN_CAUSAL_BOTTOM_RIGHT;
+  r->softcap += 0.0f, r->dropout += 0.0f; // -0 is 0
   if (!r->alibi) r->alibi_batch_stride = 0;
 }
 
@@ -316,15 +370,13 @@ attn_status attn_problem_resolve(const attn_problem *problem, attn_problem *reso
   if (status) return status;
   attn_problem r = *problem;
   fill_defaults(&r);
-  fill_strides(&r, problem->layout);
+  fill_strides(&r);
   fill_mask(&r);
   status = check_dtypes(&r);
   if (!status) status = check_layout_fields(&r);
   if (!status) status = check_mask(&r);
   if (!status) status = check_tensors(&r);
-  if (!status && r.alibi_batch_stride < 0)
-    status = core_fail(ATTN_ERROR_STRIDE, "alibi_batch_stride of value (%lld) is negative",
-                       (long long)r.alibi_batch_stride);
+  if (!status) status = check_products(&r);
   if (!status) *resolved = r;
   return status;
 }

@@ -17,11 +17,17 @@ typedef struct problem_key {
 void problem_key_make(const attn_problem *resolved, problem_key *key);
 bool problem_key_equal(const problem_key *a, const problem_key *b);
 
+/* Strides of q, k, v and out that `layout` (not STRIDED) gives, saturating; heads_kv and head_dim_v
+ * may still be 0 for their defaults. */
+void problem_layout_strides(const attn_problem *problem, attn_layout layout,
+                            attn_strides strides[4]);
+
 /* Offset of the diagonal: query i sits on key i + offset. For causal (also without a window), the
  * window and ALiBi. seq_q, seq_kv: the sequence's own lengths. */
 int64_t problem_diagonal(const attn_problem *resolved, int64_t seq_q, int64_t seq_kv);
 
-/* Keys [*begin, *end) that structure (causal, window, length) leaves for query i; empty: begin = end. */
+/* Keys [*begin, *end) that structure (causal, window, length) leaves for query i; empty: begin =
+ * end. */
 void problem_key_range(const attn_problem *resolved, int64_t i, int64_t seq_q, int64_t seq_kv,
                        int64_t *begin, int64_t *end);
 
@@ -29,8 +35,8 @@ void problem_key_range(const attn_problem *resolved, int64_t i, int64_t seq_q, i
  * bounded by a closed form (never a loop over seq_q of more than 2 * window steps). */
 double problem_pairs(const attn_problem *resolved, int64_t seq_q, int64_t seq_kv);
 
-/* Checks the data of a call against a resolved problem before anything is written: pointers that the
- * problem needs, lengths, cu_seqlens, block tables. */
+/* Checks the data of a call against a resolved problem before anything is written: pointers that
+ * the problem needs, lengths, cu_seqlens, block tables. */
 attn_status problem_check_io(const attn_problem *resolved, const attn_io *io);
 
 #endif

@@ -3,14 +3,17 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char last_error[1024];
 
 attn_status core_fail(attn_status status, const char *format, ...) {
+  char text[sizeof(last_error)]; // an argument may be the previous error
   va_list args;
   va_start(args, format);
-  vsnprintf(last_error, sizeof(last_error), format, args);
+  vsnprintf(text, sizeof(text), format, args);
   va_end(args);
+  memcpy(last_error, text, sizeof(text));
   return status;
 }
 
@@ -29,11 +32,17 @@ const char *attn_status_string(attn_status status) {
     [ATTN_ERROR_MEMORY_BUDGET] = "nothing fits the memory budget",
     [ATTN_ERROR_MEMORY] = "out of memory",
     [ATTN_ERROR_NOT_FOUND] = "not found",
-    [ATTN_ERROR_PARSE] = "cannot be read",
+    [ATTN_ERROR_PARSE] = "text that cannot be read",
     [ATTN_ERROR_IO] = "input or output failed",
   };
   if ((unsigned)status >= ATTN_STATUS_COUNT) return "unknown status";
   return texts[status];
 }
+
+#ifndef ATTN_VERSION_STRING
+#define QUOTE(x) #x
+#define DOTTED(major, minor, patch) QUOTE(major) "." QUOTE(minor) "." QUOTE(patch)
+#define ATTN_VERSION_STRING DOTTED(ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR, ATTN_VERSION_PATCH)
+#endif
 
 const char *attn_version(void) { return ATTN_VERSION_STRING; }
