@@ -26,31 +26,37 @@ uint16_t dtype_f32_to_bf16(float f) {
 }
 
 /* A small IEEE-like format of 1 sign, `exponent` and `mantissa` bits, widened. With `finite`, as
- * e4m3 has it, only an all-ones magnitude is NaN and there are no infinities. */
-static float widen_small(uint32_t h, int exponent, int mantissa, bool finite) {
-  uint32_t magnitude = h & ((1u << (exponent + mantissa)) - 1), sign = h >> (exponent + mantissa) << 31;
-  int bias = (1 << (exponent - 1)) - 1;
-  uint32_t e = magnitude >> mantissa, m = magnitude & ((1u << mantissa) - 1);
-  uint32_t top = (1u << exponent) - 1;
-  if (finite ? magnitude == (1u << (exponent + mantissa)) - 1 : e == top && m)
-    return float_of(sign | 0x7fc00000u | m << (23 - mantissa));
-  if (!finite && e == top) return float_of(sign | 0x7f800000u);
-  float value = e ? ldexpf((float)(m | 1u << mantissa), (int)e - bias - mantissa)
-                  : ldexpf((float)m, 1 - bias - mantissa);
-  return float_of(bits_of(value) | sign);
+ * e4m3 has it, only an all-ones magnitude is NaN and there are no infinities. Without branches on
+ * data, and without float denormals, which a host may have told the CPU to flush. */
+static inline float widen_small(uint32_t h, int exponent, int mantissa, bool finite) {
+  uint32_t magnitude = h & ((1u << (exponent + mantissa)) - 1);
+  uint32_t sign = h >> (exponent + mantissa) << 31, shifted = magnitude << (23 - mantissa);
+  uint32_t infinity = ((1u << exponent) - 1) << mantissa, hidden = 1u << mantissa;
+  uint32_t bias = (1u << (exponent - 1)) - 1;
+  float step = float_of((128u - bias - (uint32_t)mantissa) << 23); // of denormals: 2^(1 - bias - m)
+  uint32_t denormal = bits_of((float)(int32_t)magnitude * step);
+  uint32_t bits = magnitude < hidden ? denormal : shifted + ((127u - bias) << 23);
+  if (finite)
+    bits = magnitude == infinity + hidden - 1 ? 0x7fc00000u | shifted : bits;
+  else if (magnitude >= infinity)
+    bits = 0x7f800000u | (shifted & 0x7fffffu) | (magnitude > infinity ? 0x400000u : 0);
+  return float_of(bits | sign);
 }
 
-/* The nearest value of such a format, ties to even; too large becomes infinity, or NaN if `finite`. */
+/* The nearest value of such a format, ties to even; too large becomes infinity, or NaN if `finite`.
+ */
 static uint32_t narrow_small(float f, int exponent, int mantissa, bool finite) {
   uint32_t u = bits_of(f), sign = u >> 31 << (exponent + mantissa), a = u & 0x7fffffffu;
   int bias = (1 << (exponent - 1)) - 1;
   uint32_t ones = (1u << (exponent + mantissa)) - 1;
   uint32_t infinity = ((1u << exponent) - 1) << mantissa;
   if (a > 0x7f800000u) // keep a payload's top bits, as hardware does, but stay a quiet NaN
-    return sign | (finite ? ones : infinity | 1u << (mantissa - 1) | (a >> (23 - mantissa) & ((1u << mantissa) - 1)));
+    return sign | (finite ? ones
+                          : infinity | 1u << (mantissa - 1) |
+                                (a >> (23 - mantissa) & ((1u << mantissa) - 1)));
   int e = (int)(a >> 23) - 127, shift = 23 - mantissa;
   uint32_t m = (a & 0x7fffffu) | 0x800000u;
-  if (e < 1 - bias) shift += 1 - bias - e; // denormal in the small format
+  if (e < 1 - bias) shift += 1 - bias - e;      // denormal in the small format
   if (a < 0x800000u || shift > 25) return sign; // below half of the smallest
   uint32_t half = 1u << (shift - 1), rest = m & ((1u << shift) - 1), r = m >> shift;
   if (rest > half || (rest == half && (r & 1))) r++;
@@ -93,7 +99,8 @@ CONVERSIONS(f8e4m3, uint8_t, widen_small(x, 4, 3, true), (uint8_t)narrow_small(f
 CONVERSIONS(f8e5m2, uint8_t, widen_small(x, 5, 2, false), (uint8_t)narrow_small(f, 5, 2, false))
 CONVERSIONS(int8, int8_t, (float)x, to_int8(f))
 
-/* Blocks of ggml's KV caches: a scale d in f16 before 32 quants. */
+/* Blocks of ggml's KV caches: a scale d in f16 before 32 quants. Layout and rounding are those of
+ * quantize_row_q8_0_ref and quantize_row_q4_0_ref in ggml/src/ggml-quants.c. */
 enum { BLOCK = 32 };
 typedef struct q8_0_block {
   uint16_t d;
@@ -118,7 +125,7 @@ static void q8_0_from_f32(const float *src, void *dst, int64_t n) {
     q8_0_block b;
     float largest = 0;
     for (int j = 0; j < BLOCK; j++) largest = fmaxf(largest, fabsf(src[j]));
-    float d = largest / 127, inverse = d ? 1 / d : 0;
+    float d = largest / 127, inverse = d != 0 ? 1 / d : 0;
     b.d = dtype_f32_to_f16(d);
     for (int j = 0; j < BLOCK; j++) b.q[j] = to_int8(roundf(src[j] * inverse));
     memcpy((char *)dst + i * (int64_t)sizeof(b), &b, sizeof(b));
@@ -149,19 +156,24 @@ static void q4_0_from_f32(const float *src, void *dst, int64_t n) {
     float extreme = 0; // the value of largest magnitude, with its sign, becomes -8
     for (int j = 0; j < BLOCK; j++)
       if (fabsf(src[j]) > fabsf(extreme)) extreme = src[j];
-    float d = extreme / -8, inverse = d ? 1 / d : 0;
+    float d = extreme / -8, inverse = d != 0 ? 1 / d : 0;
     b.d = dtype_f32_to_f16(d);
     for (int j = 0; j < BLOCK / 2; j++)
-      b.q[j] = (uint8_t)(to_nibble(src[j] * inverse) | to_nibble(src[j + BLOCK / 2] * inverse) << 4);
+      b.q[j] =
+          (uint8_t)(to_nibble(src[j] * inverse) | to_nibble(src[j + BLOCK / 2] * inverse) << 4);
     memcpy((char *)dst + i * (int64_t)sizeof(b), &b, sizeof(b));
   }
 }
 
-#define PLAIN(name, bytes) { #name, 1, bytes, name##_to_f32, name##_from_f32 }
+#define PLAIN(name, bytes)                                                                         \
+  { #name, 1, bytes, name##_to_f32, name##_from_f32 }
 static const dtype_info table[ATTN_DTYPE_COUNT] = {
-  [ATTN_F32] = PLAIN(f32, 4),       [ATTN_F16] = PLAIN(f16, 2),
-  [ATTN_BF16] = PLAIN(bf16, 2),     [ATTN_F8E4M3] = PLAIN(f8e4m3, 1),
-  [ATTN_F8E5M2] = PLAIN(f8e5m2, 1), [ATTN_F64] = PLAIN(f64, 8),
+  [ATTN_F32] = PLAIN(f32, 4),
+  [ATTN_F16] = PLAIN(f16, 2),
+  [ATTN_BF16] = PLAIN(bf16, 2),
+  [ATTN_F8E4M3] = PLAIN(f8e4m3, 1),
+  [ATTN_F8E5M2] = PLAIN(f8e5m2, 1),
+  [ATTN_F64] = PLAIN(f64, 8),
   [ATTN_INT8] = PLAIN(int8, 1),
   [ATTN_Q8_0] = { "q8_0", BLOCK, sizeof(q8_0_block), q8_0_to_f32, q8_0_from_f32 },
   [ATTN_Q4_0] = { "q4_0", BLOCK, sizeof(q4_0_block), q4_0_to_f32, q4_0_from_f32 },
