@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "hardware/internal.h"
 
 enum { MAX_THREADS = 4096 };
 
@@ -86,7 +87,7 @@ static attn_status find_hardware(attn_context *c) {
       return core_fail(ATTN_ERROR_VALUE, "config.capability.device of value (%d) is no device type",
                        c->capability.device);
   } else {
-    attn_hardware_detect(&c->capability, 1, NULL, 0);
+    hardware_cpu_detect(&c->capability); // drivers of other devices are not woken for it
     if (!c->config.no_measure) attn_hardware_measure(&c->capability);
   }
   bool here = c->capability.device == ATTN_DEVICE_CPU && !c->config.capability;

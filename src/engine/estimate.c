@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "core/size.h"
 #include "engine/schedule.h"
 
@@ -9,6 +11,10 @@ static const double EXP_FLOPS = 18;
 static const double ROW_SECONDS = 15e-9;
 /* Waking a second thread and joining it (docs/decisions.md, threads), and a plain call. */
 static const double FORK_SECONDS = 3e-6, CALL_SECONDS = 0.3e-6;
+
+/* Share of the peak that the narrow kernels reach on keys in cache: 0.19 with one row, 0.63 with four
+ * (docs/performance.md). */
+static const double NARROW_ONE_ROW = 0.19, NARROW_BEST = 0.65;
 
 /* Share of the capability's peak that a level's vectors can reach: the peak is of the best level. */
 static double isa_share(const backend_query *query) {
@@ -25,8 +31,12 @@ void engine_schedule_estimate(const backend_query *query, const engine_schedule 
   double rows = (double)s->rows, per_pair = 2.0 * (double)(p->head_dim + p->head_dim_v);
   double heads = (double)p->batch * (double)p->heads_kv;
   double padded = rows > 0 ? lanes * (double)size_ceil_div(s->rows, (int64_t)lanes) / rows : 0;
+  if (s->tiles.narrow) { // no padding to lanes, but a load for every one to four rows
+    padded = 1;
+    efficiency *= fmin(NARROW_BEST, NARROW_ONE_ROW * rows);
+  }
   double pairs = size->score_pairs * padded;
-  if ((p->causal || p->window) && p->heads_kv) { // a tile computes up to its last row's diagonal
+  if ((p->causal || p->window) && p->heads_kv && !s->tiles.narrow) { // a tile computes up to its last row's diagonal
     double queries = lanes / (double)(p->heads_q / p->heads_kv);
     pairs += 0.5 * size->score_pairs / (double)size_max(1, p->seq_kv) * queries;
   }

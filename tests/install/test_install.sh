@@ -22,7 +22,9 @@ LD_LIBRARY_PATH="$lib" "$work/by_pkgconfig" >"$work/a.txt"
 cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/examples" >/dev/null
 "$work/examples/sdpa" >"$work/b.txt"
-cmp "$work/a.txt" "$work/b.txt"
+# the sums agree; the choice may differ between runs, as it rests on measured speed
+head -n 1 "$work/a.txt" >"$work/a1.txt"
+head -n 1 "$work/b.txt" | cmp - "$work/a1.txt"
 
 # every public header stands alone, also in C++ where there is a compiler
 for header in $(cd "$source/include" && find . -name '*.h'); do
