@@ -137,6 +137,11 @@ static attn_status check_mask(const attn_problem *r) {
     FAIL_IF(r->mask_strides[i] < 0, ATTN_ERROR_STRIDE,
             "mask_strides[%d] of value (%lld) is negative", i, (long long)r->mask_strides[i]);
   }
+  FAIL_IF(
+      r->mask_strides[3] == 0 && r->mask_dims[3] > 1, ATTN_ERROR_STRIDE,
+      "mask_strides[3] of value (0) expands mask_dims[3] of value (%lld), which is neither 1 nor "
+      "seq_kv (%lld)",
+      (long long)r->mask_dims[3], (long long)r->seq_kv);
   return ATTN_OK;
 }
 
@@ -322,19 +327,24 @@ static void fill_strides(attn_problem *r) {
   r->layout = ATTN_LAYOUT_STRIDED;
 }
 
+/* A full dimension that strides expand is a broadcast one, and is resolved as such: "all strides 0"
+ * keeps its one meaning, contiguous. */
 static void fill_mask(attn_problem *r) {
   const int64_t full[4] = { r->batch, r->heads_q, r->seq_q, r->seq_kv };
   bool given = false;
-  if (!r->mask) {
-    memset(r->mask_dims, 0, sizeof(r->mask_dims));
-    memset(r->mask_strides, 0, sizeof(r->mask_strides));
-    return;
+  for (int i = 0; i < 4; i++) {
+    if (!r->mask)
+      r->mask_dims[i] = r->mask_strides[i] = 0;
+    else if (r->mask_dims[i] == 0)
+      r->mask_dims[i] = full[i];
+    given |= r->mask_strides[i] != 0;
   }
-  for (int i = 0; i < 4; i++) given |= r->mask_strides[i] != 0;
   int64_t stride = 1;
-  for (int i = 3; i >= 0; i--) {
-    if (r->mask_dims[i] == 0) r->mask_dims[i] = full[i];
-    if (!given) r->mask_strides[i] = stride;
+  for (int i = 3; i >= 0 && r->mask; i--) {
+    if (!given)
+      r->mask_strides[i] = stride;
+    else if (r->mask_strides[i] == 0 && r->mask_dims[i] == full[i] && full[i])
+      r->mask_dims[i] = 1;
     stride = product(stride, r->mask_dims[i]);
     if (r->mask_dims[i] == 1) r->mask_strides[i] = 0;
   }

@@ -48,9 +48,7 @@ static void put_strides(problem_key *key, const attn_problem *p) {
   int64_t q_outer = p->varlen ? 1 : p->batch, q_rows = p->varlen ? p->total_q : p->seq_q;
   int64_t kv_outer = p->page_size ? p->num_pages : q_outer;
   int64_t kv_rows = p->page_size ? p->page_size : p->varlen ? p->total_kv : p->seq_kv;
-  uint64_t mask = (uint64_t)(p->mask_strides[3] == 1);
-  for (int i = 0; i < 4; i++)
-    mask |= (uint64_t)(p->mask_dims[i] > 1 && p->mask_strides[i] == 0) << (1 + i);
+  uint64_t mask = (uint64_t)(p->mask_strides[3] == 1); // expanded dimensions have become 1
   put(key, stride_class(&p->q_strides, q_outer, p->heads_q, q_rows, p->head_dim) |
                stride_class(&p->k_strides, kv_outer, p->heads_kv, kv_rows, p->head_dim) << 8 |
                stride_class(&p->v_strides, kv_outer, p->heads_kv, kv_rows, p->head_dim_v) << 16 |
