@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/size.h"
 
@@ -70,11 +71,13 @@ bool decimal_read_float(const char *text, float *out) {
 }
 
 void decimal_write_float(float x, char out[DECIMAL_FLOAT_SIZE]) {
-  for (int places = 1; places <= 9; places++) { // 9 always suffice for binary32
+  bool plain = fabsf(x) >= 1e-4f && fabsf(x) < 1e9f; // "30", not "3e+01"
+  for (int places = 1; places <= 9; places++) {      // 9 always suffice for binary32
     float back;
     snprintf(out, DECIMAL_FLOAT_SIZE, "%.*g", places, (double)x);
     for (char *c = out; *c; c++)
       if (!is_digit(*c) && *c != '-' && *c != '+' && *c != 'e' && isfinite(x)) *c = '.';
+    if (plain && strchr(out, 'e')) continue;
     if (decimal_read_float(out, &back) && back == x) return;
   }
 }

@@ -345,8 +345,8 @@ static void fill_mask(attn_problem *r) {
       r->mask_strides[i] = stride;
     else if (r->mask_strides[i] == 0 && r->mask_dims[i] == full[i] && full[i])
       r->mask_dims[i] = 1;
-    stride = product(stride, r->mask_dims[i]);
-    if (r->mask_dims[i] == 1) r->mask_strides[i] = 0;
+    stride = product(stride, size_max(r->mask_dims[i], 1));
+    if (r->mask_dims[i] <= 1) r->mask_strides[i] = 0;
   }
 }
 

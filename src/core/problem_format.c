@@ -9,6 +9,7 @@
 #include "core/decimal.h"
 #include "core/problem.h"
 #include "core/problem_words.h"
+#include "core/size.h"
 
 typedef struct writer {
   char *buffer;
@@ -97,8 +98,8 @@ static void put_mask(writer *w, const attn_problem *p) {
     all_full &= dims[i] == 0;
     given |= strides[i] != 0;
     int64_t n = dims[i] ? dims[i] : full[i];
-    dense &= strides[i] == (n == 1 ? 0 : step);
-    if (__builtin_mul_overflow(step, n, &step)) step = INT64_MAX;
+    dense &= strides[i] == (n <= 1 ? 0 : step);
+    if (!size_mul(step, n ? n : 1, &step)) step = INT64_MAX;
   }
   put(w, " --mask %s",
       p->mask == ATTN_MASK_BOOL       ? "bool"
