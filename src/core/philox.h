@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Dropout's random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). The weight of key j
- * in row r = (batch * heads_q + head) * seq_q + query is number j % 4 of counter (j / 4 in words 0 and
- * 1 mixed with the row in words 2 and 3, the offset added to the row's), key = seed: the same numbers
- * whatever computes them, in whatever tiles.
+ * Dropout's random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), one number a
+ * weight, the same whatever computes them in whatever tiles. The weight of query i and key j in
+ * head h of sequence b has
+ *
+ *   row = (b * heads_q + h) * seq_q + i       (seq_q as in the problem, also for packed sequences)
+ *   counter = { j / 4 in words 0 and 1, row + offset in words 2 and 3 }, key = seed, low words
+ * first number = word j % 4 of the result, read as a fraction of 2^32
+ *
+ * and is kept when number >= dropout; kept weights are divided by 1 - dropout.
  */
 #ifndef CORE_PHILOX_H
 #define CORE_PHILOX_H

@@ -28,9 +28,11 @@ static void merge_row(int64_t dim, const float *a, double lse_a, const float *b,
 attn_status attn_merge(int64_t rows, int64_t head_dim_v, const float *out_a, const float *lse_a,
                        const float *out_b, const float *lse_b, float *out, float *lse) {
   int64_t elements;
-  if (rows < 0) return core_fail(ATTN_ERROR_SHAPE, "rows of value (%lld) is negative", (long long)rows);
+  if (rows < 0)
+    return core_fail(ATTN_ERROR_SHAPE, "rows of value (%lld) is negative", (long long)rows);
   if (head_dim_v < 0)
-    return core_fail(ATTN_ERROR_SHAPE, "head_dim_v of value (%lld) is negative", (long long)head_dim_v);
+    return core_fail(ATTN_ERROR_SHAPE, "head_dim_v of value (%lld) is negative",
+                     (long long)head_dim_v);
   if (!size_mul(rows, head_dim_v, &elements))
     return core_fail(ATTN_ERROR_OVERFLOW, "rows * head_dim_v does not fit 63 bits");
   if (rows == 0) return ATTN_OK;
@@ -39,7 +41,8 @@ attn_status attn_merge(int64_t rows, int64_t head_dim_v, const float *out_a, con
   for (int64_t r = 0; r < rows; r++) {
     int64_t at = r * head_dim_v;
     float merged;
-    merge_row(head_dim_v, out_a + at, (double)lse_a[r], out_b + at, (double)lse_b[r], out + at, &merged);
+    merge_row(head_dim_v, out_a + at, (double)lse_a[r], out_b + at, (double)lse_b[r], out + at,
+              &merged);
     lse[r] = merged;
   }
   return ATTN_OK;
