@@ -9,24 +9,7 @@
 
 #include "core/problem.h"
 #include "random_problem.h"
-
-typedef __int128 wide; /* cannot wrap here */
-
-static wide diagonal_of(const attn_problem *p, int64_t seq_q, int64_t seq_kv) {
-  attn_causal kind = p->causal ? p->causal : p->window_align;
-  if (kind == ATTN_CAUSAL_OFFSET) return p->causal_offset;
-  return kind == ATTN_CAUSAL_TOP_LEFT ? 0 : (wide)seq_kv - seq_q;
-}
-
-/* Whether structure lets query i see key j, word by word from the header. */
-static bool sees(const attn_problem *p, wide i, wide j, int64_t seq_q, int64_t seq_kv) {
-  wide at = i + diagonal_of(p, seq_q, seq_kv);
-  if (j < 0 || j >= seq_kv) return false;
-  if (p->causal && j > at) return false;
-  if (p->window && p->window_left >= 0 && j < at - p->window_left) return false;
-  if (p->window && p->window_right >= 0 && j > at + p->window_right) return false;
-  return true;
-}
+#include "structure.h"
 
 static attn_problem band(uint64_t *random, bool far) {
   attn_problem p = { .batch = 1, .heads_q = 1, .head_dim = 1 };
@@ -70,7 +53,7 @@ static void check(const attn_problem *raw, int64_t seq_q, int64_t seq_kv, int ro
       fail_msg("round %d: row %d has [%lld, %lld): %s", round, (int)i, (long long)begin,
                (long long)end, text);
     for (int64_t j = 0; j < seq_kv; j++) {
-      bool expected = sees(raw, i, j, seq_q, seq_kv);
+      bool expected = structure_sees(raw, i, j, seq_q, seq_kv);
       if ((j >= begin && j < end) != expected)
         fail_msg("round %d: row %d, key %d: %s", round, (int)i, (int)j, text);
       pairs += expected;
