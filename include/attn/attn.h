@@ -92,6 +92,13 @@ ATTN_API const char *attn_dtype_name(attn_dtype dtype);
  * a block dtype's count is no multiple of 32. Thread-safe. */
 ATTN_API int64_t attn_dtype_bytes(attn_dtype dtype, int64_t count);
 
+/* Converts `count` consecutive elements (a multiple of 32 for block dtypes), rounding to nearest even;
+ * the block dtypes are quantised as ggml does, int8 without its scale. Thread-safe. */
+ATTN_API attn_status attn_dtype_from_f32(attn_dtype dtype, const float *src, void *dst, int64_t count);
+ATTN_API attn_status attn_dtype_to_f32(attn_dtype dtype, const void *src, float *dst, int64_t count);
+/* Element `index` of an array of a dtype as a double; NAN for an unknown dtype. Thread-safe. */
+ATTN_API double attn_dtype_load(attn_dtype dtype, const void *data, int64_t index);
+
 /* Algorithms. Names for people and files: attn_backend_name ("flash_v3"), attn_backend_display_name
  * ("FlashAttention-3"). ATTN_BACKEND_AUTO stands for "let the selector choose". */
 typedef enum attn_backend {
