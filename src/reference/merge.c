@@ -36,8 +36,14 @@ attn_status attn_merge(int64_t rows, int64_t head_dim_v, const float *out_a, con
   if (!size_mul(rows, head_dim_v, &elements))
     return core_fail(ATTN_ERROR_OVERFLOW, "rows * head_dim_v does not fit 63 bits");
   if (rows == 0) return ATTN_OK;
-  if (!lse_a || !lse_b || !lse || (head_dim_v && (!out_a || !out_b || !out)))
-    return core_fail(ATTN_ERROR_NULL, "out_a, lse_a, out_b, lse_b, out or lse is NULL");
+  const struct {
+    const char *name;
+    bool missing;
+  } arguments[] = { { "out_a", head_dim_v && !out_a }, { "lse_a", !lse_a },
+                    { "out_b", head_dim_v && !out_b }, { "lse_b", !lse_b },
+                    { "out", head_dim_v && !out },     { "lse", !lse } };
+  for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+    if (arguments[i].missing) return core_fail(ATTN_ERROR_NULL, "%s is NULL", arguments[i].name);
   for (int64_t r = 0; r < rows; r++) {
     int64_t at = r * head_dim_v;
     float merged;

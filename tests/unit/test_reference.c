@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "attn/attn.h"
+#include "core/philox.h"
 #include "random_problem.h"
 #include "structure.h"
 
@@ -436,6 +437,21 @@ static void test_weights(void **state) {
   assert_true(weights[6] == -77); // and nothing beyond
 }
 
+static void test_dropout_scales_what_it_keeps(void **state) {
+  (void)state;
+  attn_problem p = { .batch = 2, .heads_q = 2, .seq_q = 3, .seq_kv = 9, .head_dim = 1 };
+  p.head_dim_v = 9, p.dropout = 0.375f, p.weights = ATTN_WEIGHTS_PROBS;
+  attn_io io = { .dropout_seed = 5, .dropout_offset = 1000 };
+  p.heads_kv = 2;
+  place_identity(&p, &io);
+  for (int x = 0; x < 36; x++) k[x] = (float)x / 8, q[x % 12] = 1;
+  run(&p, io);
+  for (int x = 0; x < 108; x++) { // probabilities are those before dropout
+    bool keep = philox_keep(5, 1000, (uint64_t)x / 9, (uint64_t)x % 9, p.dropout);
+    assert_true(out[x] == (keep ? weights[x] / 0.625 : 0));
+  }
+}
+
 static void test_masks_of_very_negative_numbers_are_ordinary(void **state) {
   (void)state;
   const float lowest = -3.402823466e38f;
@@ -546,6 +562,7 @@ int main(void) {
     cmocka_unit_test(test_alibi),
     cmocka_unit_test(test_score_mod),
     cmocka_unit_test(test_weights),
+    cmocka_unit_test(test_dropout_scales_what_it_keeps),
     cmocka_unit_test(test_masks_of_very_negative_numbers_are_ordinary),
     cmocka_unit_test(test_nan_goes_where_it_is_attended_and_nowhere_else),
     cmocka_unit_test(test_sizes_of_zero_and_one),
