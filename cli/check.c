@@ -85,6 +85,7 @@ attn_status check_run(check_implementation *x, gen_case *c, const accuracy_refer
   attn_status status = ATTN_OK;
   bool overrun = false;
   *result = (accuracy_result){ .ok = true };
+  if (perturb && !c->out_bytes) return ATTN_ERROR_UNSUPPORTED; // nothing to falsify
   for (int t = 0; t < CHECK_THREADS && !status; t++) {
     status = run_once(x->contexts[t], c, &overrun);
     if (status) break;

@@ -214,7 +214,7 @@ int cli_parse(cli_common *c, int argc, char **argv, const cli_option *options) {
   for (int i = 1; i < argc;) {
     const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
     int used = 0, status;
-    if (word[0] == '-' && word[1]) {
+    if (word[0] == '-' && word[1] && !strchr(word, ' ')) { // with a space it is a whole SHAPE
       status = set_option(c, options, word, next, &used);
       if (!status && !used) status = set_common(c, word, next, &used);
       if (!status && !used) status = set_shape(c, word, next, &used);

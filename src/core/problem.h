@@ -22,6 +22,11 @@ bool problem_key_equal(const problem_key *a, const problem_key *b);
 void problem_layout_strides(const attn_problem *problem, attn_layout layout,
                             attn_strides strides[4]);
 
+/* fp8_scale where it applies: to q, or to k and v, that are of an fp8 type; else NONE. */
+static inline attn_fp8_scale problem_fp8_scale(const attn_problem *p, attn_dtype dtype) {
+  return dtype == ATTN_F8E4M3 || dtype == ATTN_F8E5M2 ? p->fp8_scale : ATTN_FP8_SCALE_NONE;
+}
+
 /* Offset of the diagonal: query i sits on key i + offset. For causal (also without a window), the
  * window and ALiBi. seq_q, seq_kv: the sequence's own lengths. */
 int64_t problem_diagonal(const attn_problem *resolved, int64_t seq_q, int64_t seq_kv);

@@ -15,7 +15,7 @@ static attn_status check_pointers(const attn_problem *p, const attn_io *io) {
   bool queries = has_queries(p), sequences = p->batch > 0;
   int64_t kv_rows = p->page_size ? p->num_pages : p->varlen ? p->total_kv : p->seq_kv;
   bool keys = queries && p->seq_kv && kv_rows;
-  bool key_scales = keys && (p->fp8_scale || p->kv_dtype == ATTN_INT8);
+  bool key_scales = keys && (problem_fp8_scale(p, p->kv_dtype) || p->kv_dtype == ATTN_INT8);
   NEED(queries, q);
   NEED(queries, out);
   NEED(keys, k);
@@ -29,7 +29,7 @@ static attn_status check_pointers(const attn_problem *p, const attn_io *io) {
   NEED(sequences && p->kv_lengths, kv_len);
   NEED(sequences && p->varlen, cu_seqlens_q);
   NEED(sequences && p->varlen && !p->page_size, cu_seqlens_kv);
-  NEED(queries && p->fp8_scale, q_scale);
+  NEED(queries && problem_fp8_scale(p, p->dtype), q_scale);
   NEED(key_scales, k_scale);
   NEED(key_scales, v_scale);
   return ATTN_OK;

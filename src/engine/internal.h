@@ -58,6 +58,21 @@ static inline engine_block engine_block_from(engine_block block, int64_t j) {
   return block;
 }
 
+/* Element offset of row j of K or V, and its token number for per-token scales. */
+int64_t engine_row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                          int64_t head, int64_t j, int64_t *token);
+/* Element offset of a query or output row. */
+int64_t engine_query_offset(const engine_call *call, const engine_sequence *s,
+                            const attn_strides *strides, int64_t head, int64_t i);
+/* Index of a row's log-sum-exp. */
+int64_t engine_lse_index(const engine_call *call, const engine_sequence *s, int64_t head, int64_t i);
+/* Where a row of the mask starts, in elements. */
+int64_t engine_mask_offset(const engine_call *call, const engine_sequence *s, int64_t head,
+                           int64_t query);
+/* Mask elements [begin, begin + count) of a row as numbers to add; keys past a short mask are removed.
+ * True if any key is left. */
+bool engine_mask_row(const engine_call *call, int64_t offset, int64_t begin, int count, float *dst);
+
 /* The keys of [begin, end) that the tile needs to look at; false if none. */
 bool engine_tile_clip(const engine_tile *tile, int64_t *begin, int64_t *end);
 
@@ -79,6 +94,10 @@ static inline int64_t engine_tile_floats(const engine_call *call) {
   int64_t dim = call->problem->head_dim_v;
   return call->tiles.narrow ? KERNEL_NARROW_ROWS * engine_narrow_ld(dim) : dim * call->lanes;
 }
+
+/* What turns a lane's weights into probabilities: 1 / their sum, the sink counted; 0 for an empty row.
+ * *lse (may be NULL) receives the log-sum-exp. */
+double engine_tile_factor(const engine_call *call, const engine_tile *tile, int lane, double *lse);
 
 /* Writes the tile's rows to out and lse, from ot, max and sum. */
 void engine_tile_finish(const engine_call *call, const engine_sequence *s, engine_tile *tile,

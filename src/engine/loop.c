@@ -88,7 +88,7 @@ static engine_side side_get(const attn_problem *p, const void *data, const attn_
 void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles tiles,
                       const attn_io *io) {
   const attn_problem *p = &plan->problem;
-  bool scaled = p->fp8_scale != ATTN_FP8_SCALE_NONE || p->kv_dtype == ATTN_INT8;
+  bool scaled = problem_fp8_scale(p, p->kv_dtype) || p->kv_dtype == ATTN_INT8;
   bool natural =
       p->softcap > 0 || p->alibi || p->score_mod || p->weights || p->mask == ATTN_MASK_ADDITIVE;
   *call = (engine_call){

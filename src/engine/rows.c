@@ -32,8 +32,7 @@ static float side_scale(const engine_side *side, const engine_call *call, int64_
   return side->scales[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? head : 0];
 }
 
-/* Element offset of a row, and its token number for per-token scales. */
-static int64_t row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
+int64_t engine_row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
                           int64_t head, int64_t j, int64_t *token) {
   const attn_problem *p = call->problem;
   const attn_strides *st = &side->strides;
@@ -55,14 +54,14 @@ engine_block engine_rows(const engine_side *side, const engine_call *call, const
   int64_t token, page_size = call->problem->page_size;
   bool one_page = !page_size || first / page_size == (first + count - 1) / page_size;
   if (side->direct && one_page) {
-    int64_t offset = row_offset(side, call, s, head, first, &token);
+    int64_t offset = engine_row_offset(side, call, s, head, first, &token);
     return (engine_block){ side->data + byte_offset(side->type, offset), side->strides.row,
                            side->dtype };
   }
   for (int j = 0; j < count; j++) {
     float *row = buffer + j * side->dim;
     const char *src =
-        side->data + byte_offset(side->type, row_offset(side, call, s, head, first + j, &token));
+        side->data + byte_offset(side->type, engine_row_offset(side, call, s, head, first + j, &token));
     convert_row(call, side->dtype, src, side->strides.col, side->dim, row);
     float scale = side_scale(side, call, token, head);
     if (scale != 1.0f)
@@ -71,10 +70,16 @@ engine_block engine_rows(const engine_side *side, const engine_call *call, const
   return (engine_block){ buffer, side->dim, ATTN_F32 };
 }
 
-static int64_t query_offset(const engine_call *call, const engine_sequence *s,
+int64_t engine_query_offset(const engine_call *call, const engine_sequence *s,
                             const attn_strides *st, int64_t head, int64_t i) {
   return (call->problem->varlen ? 0 : s->index * st->batch) + head * st->head +
          (s->first_q + i) * st->row;
+}
+
+int64_t engine_lse_index(const engine_call *call, const engine_sequence *s, int64_t head, int64_t i) {
+  const attn_problem *p = call->problem;
+  if (p->varlen) return head * p->total_q + s->first_q + i;
+  return (s->index * p->heads_q + head) * p->seq_q + i;
 }
 
 static void fill_lanes(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
@@ -118,7 +123,7 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
   tile->diagonal = problem_diagonal(p, s->seq_q, s->seq_kv);
   fill_lanes(call, s, head, row, tile);
   for (int lane = 0; lane < tile->used; lane++) {
-    int64_t offset = query_offset(call, s, &p->q_strides, tile->head[lane], tile->query[lane]);
+    int64_t offset = engine_query_offset(call, s, &p->q_strides, tile->head[lane], tile->query[lane]);
     if (call->q_direct) {
       rows[lane] = (const float *)call->io->q + offset;
       continue;
@@ -126,7 +131,7 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
     float *dst = scratch->rows + lane * p->head_dim;
     convert_row(call, p->dtype, (const char *)call->io->q + byte_offset(call->q_type, offset),
                 p->q_strides.col, p->head_dim, dst);
-    if (p->fp8_scale != ATTN_FP8_SCALE_NONE) {
+    if (problem_fp8_scale(p, p->dtype)) {
       float scale = call->io->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? tile->head[lane] : 0];
       for (int64_t c = 0; c < p->head_dim; c++) dst[c] *= scale;
     }
@@ -181,31 +186,28 @@ static void add_sink(const engine_call *call, const engine_tile *tile, int lane,
   *max = top;
 }
 
+double engine_tile_factor(const engine_call *call, const engine_tile *tile, int lane, double *lse) {
+  const attn_problem *p = call->problem;
+  double unit = call->natural ? 1.0 : 0x1.62e42fefa39efp-1; // ln 2
+  double own = (double)tile->max[lane] * unit, max = own, sum = (double)tile->sum[lane];
+  bool empty = sum == 0;
+  if (p->sinks) add_sink(call, tile, lane, &max, &sum);
+  if (lse) *lse = sum == 0 ? -INFINITY : max + log(sum);
+  if (empty) return 0;
+  return (p->sinks ? exp(own - max) : 1.0) / sum; // the tile's weights are relative to its own maximum
+}
+
 void engine_tile_finish(const engine_call *call, const engine_sequence *s, engine_tile *tile,
                         const engine_scratch *scratch) {
   const attn_problem *p = call->problem;
   _Alignas(KERNEL_ALIGN) float factor[KERNEL_MAX_LANES] = { 0 };
   float *rows[KERNEL_MAX_LANES] = { 0 };
   for (int lane = 0; lane < tile->used; lane++) {
-    bool empty = tile->sum[lane] == 0;
-    double max = (double)tile->max[lane], sum = (double)tile->sum[lane];
-    if (p->sinks || p->return_lse) {
-      if (!call->natural) max *= 0x1.62e42fefa39efp-1; // ln 2
-      if (p->sinks) add_sink(call, tile, lane, &max, &sum);
-    }
-    if (!empty) {
-      double rescale = 1.0;
-      if (p->sinks) // the sums in ot are relative to the tile's own maximum
-        rescale = exp((double)tile->max[lane] * (call->natural ? 1.0 : 0x1.62e42fefa39efp-1) - max);
-      factor[lane] = (float)(rescale / (sum * (1.0 - (double)p->dropout)));
-    }
-    if (p->return_lse) {
-      int64_t at = p->varlen ? tile->head[lane] * p->total_q + s->first_q + tile->query[lane]
-                             : (s->index * p->heads_q + tile->head[lane]) * p->seq_q +
-                                   tile->query[lane];
-      call->io->lse[at] = sum == 0 ? -INFINITY : (float)(max + log(sum));
-    }
-    int64_t offset = query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
+    double lse, f = engine_tile_factor(call, tile, lane, p->return_lse ? &lse : NULL);
+    factor[lane] = (float)(f / (1.0 - (double)p->dropout));
+    if (p->return_lse)
+      call->io->lse[engine_lse_index(call, s, tile->head[lane], tile->query[lane])] = (float)lse;
+    int64_t offset = engine_query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
     rows[lane] = call->out_direct ? (float *)call->io->out + offset
                                   : scratch->rows + lane * p->head_dim_v;
   }
@@ -213,7 +215,7 @@ void engine_tile_finish(const engine_call *call, const engine_sequence *s, engin
   for (int lane = 0; lane < tile->used; lane++) {
     if (tile->sum[lane] == 0) memset(rows[lane], 0, (size_t)p->head_dim_v * sizeof(float));
     if (call->out_direct) continue;
-    int64_t offset = query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
+    int64_t offset = engine_query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
     int64_t bytes = call->out_type->block_bytes, col = p->out_strides.col;
     char *dst = (char *)call->io->out + offset * bytes;
     if (col == 1) call->out_type->from_f32(rows[lane], dst, p->head_dim_v);

@@ -14,15 +14,18 @@ bool engine_tile_clip(const engine_tile *tile, int64_t *begin, int64_t *end) {
   return *begin < *end;
 }
 
-/* Where a lane's mask row starts, in elements. */
-static int64_t mask_offset(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
-                           int lane) {
+int64_t engine_mask_offset(const engine_call *call, const engine_sequence *s, int64_t head,
+                           int64_t query) {
   const int64_t *st = call->problem->mask_strides;
-  return s->index * st[0] + tile->head[lane] * st[1] + tile->query[lane] * st[2];
+  return s->index * st[0] + head * st[1] + query * st[2];
 }
 
-/* Mask elements as numbers to add; keys past a short mask are removed. True if any key is left. */
-static bool mask_row(const engine_call *call, int64_t offset, int64_t begin, int count, float *dst) {
+static int64_t mask_offset(const engine_call *call, const engine_sequence *s, const engine_tile *tile,
+                           int lane) {
+  return engine_mask_offset(call, s, tile->head[lane], tile->query[lane]);
+}
+
+bool engine_mask_row(const engine_call *call, int64_t offset, int64_t begin, int count, float *dst) {
   const attn_problem *p = call->problem;
   int64_t stride = p->mask_strides[3], columns = p->mask_dims[3];
   int have = count;
@@ -55,9 +58,9 @@ static bool load_bias(const engine_call *call, const engine_sequence *s, const e
   for (int lane = 1; lane < tile->used && same; lane++)
     same = mask_offset(call, s, tile, lane) == first;
   *ld = same ? 0 : call->tiles.keys;
-  if (same) return mask_row(call, first, begin, count, scratch->bias);
+  if (same) return engine_mask_row(call, first, begin, count, scratch->bias);
   for (int lane = 0; lane < tile->used; lane++)
-    any |= mask_row(call, mask_offset(call, s, tile, lane), begin, count,
+    any |= engine_mask_row(call, mask_offset(call, s, tile, lane), begin, count,
                     scratch->bias + lane * *ld);
   for (int lane = tile->used; lane < call->lanes; lane++)
     memset(scratch->bias + lane * *ld, 0, (size_t)count * sizeof(float));

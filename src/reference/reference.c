@@ -60,8 +60,8 @@ static void load_query(const run *r, const sequence *s, int64_t h, int64_t i) {
   const attn_strides *st = &p->q_strides; // the batch stride of packed tensors is 0
   int64_t offset = s->b * st->batch + h * st->head + (s->first_q + i) * st->row;
   double factor = 1;
-  if (p->fp8_scale == ATTN_FP8_SCALE_TENSOR) factor = (double)r->io->q_scale[0];
-  if (p->fp8_scale == ATTN_FP8_SCALE_HEAD) factor = (double)r->io->q_scale[h];
+  attn_fp8_scale kind = problem_fp8_scale(p, p->dtype);
+  if (kind) factor = (double)r->io->q_scale[kind == ATTN_FP8_SCALE_HEAD ? h : 0];
   load(r->io->q, p->dtype, offset, p->head_dim, st->col, factor, r->query);
 }
 
@@ -78,12 +78,11 @@ static void load_kv(const run *r, const sequence *s, int64_t h, int64_t j, bool 
     token = outer * p->page_size + at;
   }
   double factor = 1;
+  attn_fp8_scale kind = problem_fp8_scale(p, p->kv_dtype);
   if (p->kv_dtype == ATTN_INT8)
     factor = (double)scales[token * p->heads_kv + head];
-  else if (p->fp8_scale == ATTN_FP8_SCALE_TENSOR)
-    factor = (double)scales[0];
-  else if (p->fp8_scale == ATTN_FP8_SCALE_HEAD)
-    factor = (double)scales[head];
+  else if (kind)
+    factor = (double)scales[kind == ATTN_FP8_SCALE_HEAD ? head : 0];
   load(value ? r->io->v : r->io->k, p->kv_dtype, outer * st->batch + head * st->head + at * st->row,
        value ? p->head_dim_v : p->head_dim, st->col, factor, r->row);
 }
@@ -164,7 +163,7 @@ static void value_row(const run *r, const sequence *s, int64_t h, int64_t i, con
     if (p->dropout > 0) {
       bool keep =
           philox_keep(r->io->dropout_seed, r->io->dropout_offset, row, (uint64_t)j, p->dropout);
-      w = keep ? w / (1 - (double)p->dropout) : 0;
+      w = keep ? w / (1 - (double)p->dropout) : 0 * w; // NaN stays
     }
     load_kv(r, s, h, j, true);
     for (int64_t c = 0; c < p->head_dim_v; c++) out[c] += w * r->row[c];
@@ -207,7 +206,8 @@ static void run_row(const run *r, const sequence *s, int64_t h, int64_t i, doubl
   load_query(r, s, h, i);
   score_row(r, s, h, i);
   double sum = exponentials(r, h, probs, &largest);
-  for (int64_t j = 0; j < p->seq_kv && sum != 0; j++) probs[j] /= sum;
+  for (int64_t j = 0; j < p->seq_kv && sum != 0; j++) // a removed key has weight 0 also beside a NaN
+    probs[j] = r->scores[j] == -INFINITY ? 0 : probs[j] / sum;
   value_row(r, s, h, i, probs, r->out + out_row * p->head_dim_v);
   if (r->lse) r->lse[lse_row] = sum == 0 ? -INFINITY : largest + log(sum);
   if (r->weights) store_weights(r, s, h, i, probs);

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/math/f64.h"
 #include "backend/math/weights.h"
 #include "core/size.h"
 #include "engine/schedule.h"
@@ -21,7 +22,6 @@ static bool mixes_bits(const backend_query *q, double *value, double *limit) {
 }
 
 static const backend_constraint rows[] = {
-  CPU_ROW_F64,
   { ATTN_REASON_BATCH_INVARIANT, mixes_bits },
 };
 
@@ -46,6 +46,7 @@ static int64_t scores_bytes(const attn_problem *p, const engine_schedule *s) {
 }
 
 static int64_t workspace_bytes(const attn_problem *p, const engine_schedule *s) {
+  if (p->dtype == ATTN_F64) return s->workers * f64_scratch_bytes(p) + KERNEL_ALIGN;
   int64_t scores = scores_bytes(p, s);
   return size_ceil_div(scores, KERNEL_ALIGN) * KERNEL_ALIGN + s->workers * s->scratch_bytes +
          KERNEL_ALIGN;
@@ -60,6 +61,7 @@ static void estimate(const backend_query *query, backend_cost *cost) {
   if (scores > cache) cost->bytes += 4 * scores;
   if (s.workers > 1) cost->overhead += 2 * 3e-6; // two more forks
   cost->workspace_bytes = workspace_bytes(query->problem, &s);
+  if (query->problem->dtype == ATTN_F64) cost->efficiency *= 0.05; // plain loops
 }
 
 static void plan(const backend_query *query, backend_plan *out) {
@@ -192,13 +194,20 @@ static void column_pass(void *context, int64_t i, void *memory) {
   for (int64_t block = 0; block < s->blocks; block++) {
     int64_t index = (batch * p->heads_kv + head / r->call.group) * s->blocks + block;
     tile_view v = view(r, index, memory);
-    weights_column_sums(&r->call, v.tile, head, v.scores, v.sum, v.low, v.high, out);
+    if (!v.tile->used) continue;
+    memcpy(v.tile->max, v.max, (size_t)r->call.lanes * sizeof(float));
+    memcpy(v.tile->sum, v.sum, (size_t)r->call.lanes * sizeof(float));
+    weights_column_sums(&r->call, v.tile, head, v.scores, v.low, v.high, out);
   }
 }
 
 static void execute(const backend_plan *plan, const attn_io *io, void *workspace,
                     const backend_parallel *parallel) {
   const attn_problem *p = &plan->problem;
+  if (p->dtype == ATTN_F64) {
+    f64_execute(plan, io, workspace, parallel);
+    return;
+  }
   run r = { .schedule = engine_plan_schedule(plan), .scores = workspace };
   engine_call_init(&r.call, plan, r.schedule.tiles, io);
   int64_t tiles = tile_count(p, &r.schedule);

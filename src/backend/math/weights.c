@@ -54,19 +54,24 @@ void weights_probs(const engine_call *call, const engine_sequence *s, const engi
   if (p->weights != ATTN_WEIGHTS_PROBS) return;
   for (int lane = 0; lane < tile->used; lane++) {
     float *row = weights_row(call, s, tile, lane);
-    float factor = tile->sum[lane] == 0 ? 0 : 1 / tile->sum[lane];
+    float factor = (float)engine_tile_factor(call, tile, lane, NULL);
     fill(row, 0, low, 0);
-    for (int64_t j = low; j < high; j++) row[j] = factor * weights[j * call->lanes + lane];
+    for (int64_t j = low; j < high; j++) { // a removed key has probability 0 also in a row of NaN
+      float w = weights[j * call->lanes + lane];
+      row[j] = w == 0 ? 0 : factor * w;
+    }
     fill(row, high, p->seq_kv, 0);
   }
 }
 
 void weights_column_sums(const engine_call *call, const engine_tile *tile, int64_t head,
-                         const float *weights, const float *sum, int64_t low, int64_t high,
-                         float *out) {
+                         const float *weights, int64_t low, int64_t high, float *out) {
   for (int lane = 0; lane < tile->used; lane++) {
-    if (tile->head[lane] != head || sum[lane] == 0) continue;
-    float factor = 1 / sum[lane];
-    for (int64_t j = low; j < high; j++) out[j] += factor * weights[j * call->lanes + lane];
+    if (tile->head[lane] != head || tile->sum[lane] == 0) continue;
+    float factor = (float)engine_tile_factor(call, tile, lane, NULL);
+    for (int64_t j = low; j < high; j++) {
+      float w = weights[j * call->lanes + lane];
+      out[j] += w == 0 ? 0 : factor * w;
+    }
   }
 }

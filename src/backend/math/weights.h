@@ -16,7 +16,6 @@ void weights_probs(const engine_call *call, const engine_sequence *s, const engi
                    const float *weights, int64_t low, int64_t high);
 /* Adds the probabilities of the tile's rows of query head `head` to out[key]. */
 void weights_column_sums(const engine_call *call, const engine_tile *tile, int64_t head,
-                         const float *weights, const float *sum, int64_t low, int64_t high,
-                         float *out);
+                         const float *weights, int64_t low, int64_t high, float *out);
 
 #endif
