@@ -106,6 +106,11 @@ static void test_pointers_that_are_not(void **state) {
   PASSES(io = (attn_io){ 0 }, p.heads_q = p.heads_kv = 0, p.sinks = true, p.alibi = true);
   PASSES(io = (attn_io){ 0 }, p.seq_q = 0, p.return_lse = true, PAGED);
   PASSES(io = (attn_io){ 0 }, p.batch = 0, VARLEN, p.total_q = 0, p.total_kv = 0);
+  // Only what is fp8 has scales.
+  PASSES(io = bare, p.kv_dtype = ATTN_F8E4M3, p.fp8_scale = ATTN_FP8_SCALE_HEAD,
+         io.k_scale = io.v_scale = numbers);
+  PASSES(io = bare, p.dtype = ATTN_F8E5M2, p.kv_dtype = ATTN_F16, io.q_scale = numbers,
+         p.fp8_scale = ATTN_FP8_SCALE_TENSOR);
   // Paged: no table where no sequence has a key, no cu_seqlens_kv at all.
   static const int32_t none[2] = { 0, 0 };
   PASSES(PAGED, io.block_table = NULL, p.kv_lengths = true, io.kv_len = none);

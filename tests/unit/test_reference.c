@@ -500,6 +500,11 @@ static void test_nan_goes_where_it_is_attended_and_nowhere_else(void **state) {
   q[0] = NAN;
   run(&p, (attn_io){ 0 });
   assert_true(isnan(out[0]) && isnan(out[1]) && isnan(lse[0]));
+  p.mask = ATTN_MASK_BOOL, p.weights = ATTN_WEIGHTS_PROBS, p.dropout = 0.999f;
+  run(&p, (attn_io){ .mask = first }); // a removed key has weight 0 beside a NaN
+  assert_true(isnan(weights[0]) && weights[1] == 0);
+  assert_true(isnan(out[0])); // and dropping does not hide it
+  p.weights = ATTN_WEIGHTS_NONE, p.dropout = 0;
   p.mask = ATTN_MASK_ADDITIVE;
   const float nan_mask[2] = { NAN, 0 };
   q[0] = 1;

@@ -138,6 +138,8 @@ static void release(data *d) {
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) free(all[i]);
 }
 
+static bool is_fp8(attn_dtype dtype) { return dtype == ATTN_F8E4M3 || dtype == ATTN_F8E5M2; }
+
 /* One element as a double. */
 static double element(const void *memory, attn_dtype dtype, int64_t at) {
   const dtype_info *type = dtype_get(dtype);
@@ -162,7 +164,7 @@ static double kv_element(const data *d, bool value, int64_t b, int64_t head, int
   double x = element(value ? d->v : d->k, p->kv_dtype, at), factor = 1;
   if (p->kv_dtype == ATTN_INT8)
     factor = (double)scale[(outer * rows + row) * p->heads_kv + head];
-  else if (p->fp8_scale)
+  else if (p->fp8_scale && is_fp8(p->kv_dtype))
     factor = (double)scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? head : 0];
   return factor * x;
 }
@@ -204,8 +206,9 @@ static plain gather(const data *d, int64_t b, int64_t h) {
   t.v = calloc((size_t)(t.p.seq_kv * p->head_dim_v) + 1, sizeof(double));
   t.out = calloc((size_t)(t.p.seq_q * p->head_dim_v) + 1, sizeof(double));
   t.mask = calloc((size_t)(t.p.seq_q * t.p.seq_kv) + 1, sizeof(float));
-  double scale =
-      !p->fp8_scale ? 1 : (double)d->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? h : 0];
+  double scale = 1;
+  if (p->fp8_scale && is_fp8(p->dtype))
+    scale = (double)d->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? h : 0];
   for (int64_t i = 0; i < t.p.seq_q; i++) {
     for (int64_t c = 0; c < p->head_dim; c++)
       t.q[i * p->head_dim + c] =
