@@ -59,7 +59,7 @@ static void estimate(const backend_query *query, backend_cost *cost) {
   double scores = (double)scores_bytes(query->problem, &s);
   double cache = (double)query->capability->l2_bytes * s.workers + (double)query->capability->l3_bytes;
   if (scores > cache) cost->bytes += 4 * scores;
-  if (s.workers > 1) cost->overhead += 2 * 3e-6; // two more forks
+  if (s.workers > 1) cost->overhead += 2 * 0.5e-6; // two more forks
   cost->workspace_bytes = workspace_bytes(query->problem, &s);
   if (query->problem->dtype == ATTN_F64) cost->efficiency *= 0.05; // plain loops
 }
