@@ -93,6 +93,7 @@ static attn_status check_dtypes(const attn_problem *r) {
           "fp8_scale is set, but neither dtype (%s) nor kv_dtype (%s) is an fp8 type",
           attn_dtype_name(r->dtype), attn_dtype_name(r->kv_dtype));
   int64_t block = dtype_get(r->kv_dtype)->block;
+  if (block == 1) return ATTN_OK; // saves two divisions
   FAIL_IF(r->head_dim % block, ATTN_ERROR_SHAPE,
           "head_dim of value (%lld) is not a multiple of %lld, the block of %s",
           (long long)r->head_dim, (long long)block, attn_dtype_name(r->kv_dtype));

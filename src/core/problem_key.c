@@ -3,20 +3,20 @@
 
 #include "core/problem.h"
 
-/* SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014), a bijection of 64 bits. */
-static uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+/* SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014): its first round for each word with its
+ * position, all of it for their sum. Not in a chain: a lookup must not wait for dependent products.
+ */
+static uint64_t round_one(uint64_t z) { return (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u; }
 
-/* Each word is mixed with its position on its own, not in a chain: a lookup must not wait for
- * thirty dependent multiplications. */
 static uint64_t hash_words(const uint64_t *words, int count) {
-  uint64_t sum = 0;
-  for (int i = 0; i < count; i++)
-    sum += mix(words[i] ^ mix((uint64_t)(i + 1) * 0x9e3779b97f4a7c15u));
-  return mix(sum + (uint64_t)count);
+  uint64_t sum = (uint64_t)count;
+  for (int i = 0; i < count; i++) {
+    uint64_t z = round_one(words[i] ^ (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u);
+    sum += z ^ (z >> 27);
+  }
+  sum = round_one(sum);
+  sum = (sum ^ (sum >> 27)) * 0x94d049bb133111ebu;
+  return sum ^ (sum >> 31);
 }
 
 static void put(problem_key *key, uint64_t word) { key->words[key->count++] = word; }
