@@ -169,7 +169,7 @@ typedef enum attn_weights {
   ATTN_WEIGHTS_SCORES,      /* scaled scores */
   ATTN_WEIGHTS_CAPPED,      /* ... after softcap */
   ATTN_WEIGHTS_MASKED,      /* ... after every mask; removed entries are -inf */
-  ATTN_WEIGHTS_PROBS,       /* probabilities; rows without a key are 0 */
+  ATTN_WEIGHTS_PROBS,       /* probabilities before dropout; rows without a key are 0 */
   ATTN_WEIGHTS_COLUMN_SUMS, /* f32 [batch, heads_q, seq_kv]: probabilities summed over queries */
   ATTN_WEIGHTS_COUNT
 } attn_weights;
@@ -280,7 +280,8 @@ ATTN_API attn_status attn_problem_measure(const attn_problem *problem, attn_prob
  * text has (as snprintf); `size` 0 with NULL buffer is legal. */
 ATTN_API int attn_problem_format(const attn_problem *problem, char *buffer, size_t size);
 
-/* Reads SHAPE text into *problem (starting from zero). ATTN_ERROR_PARSE names the word at fault. */
+/* Reads SHAPE text into *problem (starting from zero; batch and heads_q are 1 unless given, --seq and
+ * --dim must be). Says nothing about validity. ATTN_ERROR_PARSE names the word at fault. */
 ATTN_API attn_status attn_problem_parse(const char *text, attn_problem *problem);
 
 /* Applies one SHAPE option such as ("--heads", "32:8"); `value` NULL for a switch. *used (may be
