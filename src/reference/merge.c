@@ -45,11 +45,11 @@ attn_status attn_merge(int64_t rows, int64_t head_dim_v, const float *out_a, con
   for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
     if (arguments[i].missing) return core_fail(ATTN_ERROR_NULL, "%s is NULL", arguments[i].name);
   for (int64_t r = 0; r < rows; r++) {
-    int64_t at = r * head_dim_v;
     float merged;
-    merge_row(head_dim_v, out_a + at, (double)lse_a[r], out_b + at, (double)lse_b[r], out + at,
-              &merged);
+    merge_row(head_dim_v, out_a, (double)lse_a[r], out_b, (double)lse_b[r], out, &merged);
     lse[r] = merged;
+    if (head_dim_v == 0) continue; // the pointers may be NULL
+    out_a += head_dim_v, out_b += head_dim_v, out += head_dim_v;
   }
   return ATTN_OK;
 }
