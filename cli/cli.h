@@ -50,6 +50,8 @@ int cli_usage(const cli_common *c, const char *format, ...) __attribute__((forma
 int cli_fail(const cli_common *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The problem that the SHAPE words make; CLI_USAGE after saying why not. */
 int cli_problem(const cli_common *c, const char *shape, attn_problem *problem);
+/* CLI_USAGE after saying so, where an option asks for several runs, which bench alone does. */
+int cli_single(const cli_common *c);
 /* A context with the common options; NULL after saying why not. */
 attn_context *cli_context(const cli_common *c);
 

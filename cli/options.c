@@ -237,6 +237,12 @@ int cli_problem(const cli_common *c, const char *shape, attn_problem *problem) {
   return CLI_OK;
 }
 
+int cli_single(const cli_common *c) {
+  if (c->backend_all || c->isa_all) return cli_usage(c, "--backend all and --isa all are for bench");
+  if (c->thread_count > 1) return cli_usage(c, "--threads takes one number here; several are for bench");
+  return CLI_OK;
+}
+
 attn_context *cli_context(const cli_common *c) {
   attn_context *context;
   if (!attn_context_create(&c->config, &context)) return context;

@@ -223,7 +223,7 @@ int cmd_run(int argc, char **argv) {
   if (c.help) return fputs(help, stdout), cli_finish(CLI_OK);
   if (c.shape_count) return cli_usage(&c, "unexpected word \"%s\"", c.shapes[0]);
   if (c.config.capability) return cli_usage(&c, "--hw predicts, run needs the hardware: use select");
-  if (c.backend_all || c.isa_all) return cli_usage(&c, "--backend all and --isa all are for bench and verify");
+  if ((status = cli_single(&c))) return status;
   if (o.repeat < 0 || o.repeat > 1000000) return cli_usage(&c, "--repeat of value %lld is not in [0, 1000000]", (long long)o.repeat);
   if (!(o.tolerance >= 0)) return cli_usage(&c, "--tolerance of value %g is no number >= 0", o.tolerance);
   run_files f = { 0 };

@@ -25,7 +25,7 @@ int cmd_select(int argc, char **argv) {
   int status = cli_parse(&c, argc, argv, NULL);
   if (status) return status;
   if (c.help) return fputs(help, stdout), cli_finish(CLI_OK);
-  if (c.backend_all || c.isa_all) return cli_usage(&c, "--backend all and --isa all are for bench and verify");
+  if ((status = cli_single(&c))) return status;
   char shape[8192];
   snprintf(shape, sizeof(shape), "%s", c.shape);
   for (int i = 0; i < c.shape_count; i++) {
