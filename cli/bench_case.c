@@ -20,7 +20,7 @@ bool bench_add(bench_list *list, const attn_problem *problem) {
 
 /* Inputs for a problem: normal numbers in any float type, plain lengths, offsets and tables. */
 typedef struct bench_data {
-  void *blocks[16];
+  void *blocks[24];
   int count;
   attn_io io;
 } bench_data;
@@ -101,7 +101,7 @@ static void identity_mod(void *user, float *scores, int64_t ld, int64_t batch, i
 static bool make_data(const attn_problem *r, bench_data *d) {
   bool paged = r->page_size > 0;
   int64_t kv_outer = paged ? r->num_pages : r->varlen ? 1 : r->batch;
-  int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv;
+  int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv - r->prefix;
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
   int64_t rows = r->batch * r->heads_q * r->seq_q, mask = 1;
   attn_io *io = &d->io;
@@ -109,6 +109,11 @@ static bool make_data(const attn_problem *r, bench_data *d) {
   io->k = random_elements(d, r->kv_dtype, span(kv_outer, r->heads_kv, kv_rows, r->head_dim, &r->k_strides));
   io->v = random_elements(d, r->kv_dtype, span(kv_outer, r->heads_kv, kv_rows, r->head_dim_v, &r->v_strides));
   io->out = random_elements(d, r->out_dtype, span(q_outer, r->heads_q, q_rows, r->head_dim_v, &r->out_strides));
+  if (r->prefix) {
+    io->k_prefix = random_elements(d, r->kv_dtype, r->heads_kv * r->prefix * r->head_dim);
+    io->v_prefix = random_elements(d, r->kv_dtype, r->heads_kv * r->prefix * r->head_dim_v);
+    io->k_prefix_scale = io->v_prefix_scale = ones(d, r->heads_kv * r->prefix);
+  }
   for (int i = 0; i < 4; i++)
     if (r->mask_dims[i]) mask += (r->mask_dims[i] - 1) * r->mask_strides[i];
   if (r->mask == ATTN_MASK_BOOL && (io->mask = take(d, mask))) memset((void *)(uintptr_t)io->mask, 1, (size_t)mask);

@@ -78,9 +78,11 @@ static void draw_storage(uint64_t *s, attn_problem *p) {
     p->total_kv = between(s, 0, p->batch * p->seq_kv);
     if (!p->batch) p->total_q = p->total_kv = 0;
   }
+  if (one_in(s, 6)) p->prefix = between(s, 0, p->seq_kv);
+  if (p->varlen) p->total_kv = between(s, 0, p->batch * (p->seq_kv - p->prefix));
   if (one_in(s, 7)) {
     p->page_size = one_in(s, 3) ? 16 : between(s, 1, 40);
-    p->pages_per_seq = (p->seq_kv + p->page_size - 1) / p->page_size + between(s, 0, 2);
+    p->pages_per_seq = (p->seq_kv - p->prefix + p->page_size - 1) / p->page_size + between(s, 0, 2);
     p->num_pages = p->batch * p->pages_per_seq + between(s, 1, 3);
     p->total_kv = 0;
     p->kv_lengths = p->varlen || one_in(s, 2);
@@ -128,7 +130,7 @@ static void draw_strides(uint64_t *s, attn_problem *p) {
     attn_strides *x = all[t];
     bool rows_inside = x->row < x->head;
     x->col *= spread, x->row *= spread, x->head *= spread, x->batch *= spread;
-    int64_t rows = p->varlen ? (t == 1 || t == 2 ? p->total_kv : p->total_q) : t == 1 || t == 2 ? p->seq_kv : p->seq_q;
+    int64_t rows = p->varlen ? (t == 1 || t == 2 ? p->total_kv : p->total_q) : t == 1 || t == 2 ? p->seq_kv - p->prefix : p->seq_q;
     if (p->page_size && (t == 1 || t == 2)) rows = p->page_size;
     int64_t heads = t == 1 || t == 2 ? p->heads_kv : p->heads_q;
     if (rows_inside) x->row += pad, x->head += pad * rows, x->batch = heads * x->head + pad;
@@ -200,7 +202,7 @@ static rows rows_of(const attn_problem *p, bool keys, bool value) {
   bool paged = keys && p->page_size;
   rows r = { .outer = paged ? p->num_pages : p->varlen ? 1 : p->batch,
              .heads = keys ? p->heads_kv : p->heads_q,
-             .count = paged ? p->page_size : p->varlen ? (keys ? p->total_kv : p->total_q) : keys ? p->seq_kv : p->seq_q,
+             .count = paged ? p->page_size : p->varlen ? (keys ? p->total_kv : p->total_q) : keys ? p->seq_kv - p->prefix : p->seq_q,
              .dim = value ? p->head_dim_v : p->head_dim,
              .s = keys ? (value ? p->v_strides : p->k_strides) : value ? p->out_strides : p->q_strides,
              .type = keys ? p->kv_dtype : value ? p->out_dtype : p->dtype };
@@ -273,7 +275,8 @@ static int32_t *block_table(gen_case *c, uint64_t *s) {
     table[i] = table[j], table[j] = x;
   }
   for (int64_t b = 0; table && b < p->batch; b++) {
-    int64_t used = p->kv_lengths ? c->io.kv_len[b] : p->seq_kv;
+    int64_t used = (p->kv_lengths ? c->io.kv_len[b] : p->seq_kv) - p->prefix;
+    if (used < 0) used = 0;
     for (int64_t i = (used + p->page_size - 1) / p->page_size; i < p->pages_per_seq; i++) table[b * p->pages_per_seq + i] = -1;
   }
   return table;
@@ -358,7 +361,7 @@ static bool fill_sides(gen_case *c, uint64_t *s, int64_t scales) {
   attn_io *io = &c->io;
   if (p->kv_lengths) io->kv_len = lengths(c, s);
   if (p->varlen) io->cu_seqlens_q = offsets(c, p->total_q, p->seq_q, s);
-  if (p->varlen && !p->page_size) io->cu_seqlens_kv = offsets(c, p->total_kv, p->seq_kv, s);
+  if (p->varlen && !p->page_size) io->cu_seqlens_kv = offsets(c, p->total_kv, p->seq_kv - p->prefix, s);
   if (p->page_size) io->block_table = block_table(c, s);
   if (p->mask) io->mask = mask(c, s);
   if (p->alibi) io->alibi_slopes = floats(c, p->heads_q + p->batch * p->alibi_batch_stride, s, 0.1f, 0.1f);
@@ -374,6 +377,25 @@ static bool fill_sides(gen_case *c, uint64_t *s, int64_t scales) {
   return true;
 }
 
+/* The shared keys, like the others, and their share of the sizes. */
+static void add_prefix(gen_case *c, const rows *k, const rows *v, uint64_t *s, float spread) {
+  const attn_problem *p = &c->problem;
+  rows pk = *k, pv = *v, q = rows_of(p, false, false);
+  pk.outer = pv.outer = 1, pk.count = pv.count = p->prefix;
+  pk.s = (attn_strides){ 0, p->prefix * pk.dim, pk.dim, 1 }, pv.s = (attn_strides){ 0, p->prefix * pv.dim, pv.dim, 1 };
+  c->io.k_prefix = tensor(c, &pk, s, spread), c->io.v_prefix = tensor(c, &pv, s, spread);
+  double fk = 1, fv = 1, fq = c->io.q_scale ? largest(c->io.q_scale, p->heads_q) : 1;
+  if (p->kv_dtype == ATTN_INT8) {
+    c->io.k_prefix_scale = floats(c, p->prefix * p->heads_kv, s, 0.002f, 0.02f);
+    c->io.v_prefix_scale = floats(c, p->prefix * p->heads_kv, s, 0.002f, 0.02f);
+    fk = largest(c->io.k_prefix_scale, p->prefix * p->heads_kv), fv = largest(c->io.v_prefix_scale, p->prefix * p->heads_kv);
+  } else if (c->io.k_scale) {
+    fk = largest(c->io.k_scale, p->heads_kv), fv = largest(c->io.v_scale, p->heads_kv);
+  }
+  c->max_value = fmax(c->max_value, fv * largest_norm(c->io.v_prefix, &pv, true));
+  c->score_size += fabs((double)p->scale) * fq * fk * largest_norm(c->io.q, &q, false) * largest_norm(c->io.k_prefix, &pk, false);
+}
+
 bool gen_case_make(const attn_problem *problem, uint64_t seed, const gen_options *o, gen_case *c) {
   uint64_t s = seed ^ 0x1234567;
   memset(c, 0, sizeof(*c));
@@ -387,6 +409,7 @@ bool gen_case_make(const attn_problem *problem, uint64_t seed, const gen_options
   c->io.v = tensor(c, &v, &s, spread);
   fill_sides(c, &s, scales);
   measure(c, &q, &k, &v, scales);
+  if (p->prefix) add_prefix(c, &k, &v, &s, spread);
   if (!o->plain_data && one_in(&s, 5)) poison_keys(c, &k, &v, &s);
   int64_t lse = p->varlen ? p->heads_q * p->total_q : p->batch * p->heads_q * p->seq_q;
   int64_t weights = p->batch * p->heads_q * p->seq_kv * (p->weights == ATTN_WEIGHTS_COLUMN_SUMS ? 1 : p->seq_q);
@@ -436,6 +459,7 @@ int gen_features(const attn_problem *p, const char *names[GEN_FEATURES]) {
   FEATURE(p->score_mod, "score_mod");
   FEATURE(p->kv_lengths, "kv_lengths");
   FEATURE(p->varlen, "varlen");
+  FEATURE(p->prefix, "prefix");
   FEATURE(p->page_size, "paged");
   FEATURE(p->dropout > 0, "dropout");
   FEATURE(p->return_lse, "lse");

@@ -20,7 +20,7 @@ typedef struct gen_block {
   size_t bytes, base_bytes;
 } gen_block;
 
-enum { GEN_BLOCKS = 20 };
+enum { GEN_BLOCKS = 24 };
 typedef struct gen_case {
   attn_problem problem; /* resolved */
   attn_io io;

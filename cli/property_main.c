@@ -74,6 +74,7 @@ static bool simplify(attn_problem *p, int k) {
   case 17: p->page_size = p->num_pages = p->pages_per_seq = 0; break;
   case 18: p->scale_set = false, p->scale = 0; break;
   case 19: p->head_dim_v = 0; break;
+  case 20: p->prefix = 0; break;
   default: return false;
   }
   if (k < 2 * SIZES || k - 2 * SIZES < 2 || k - 2 * SIZES > 14) { // sizes changed: strides and masks with them

@@ -236,6 +236,12 @@ typedef struct attn_problem {
   bool varlen;                /* q, out: [total_q, heads, dim]; k, v: [total_kv, heads, dim] */
   int64_t total_q, total_kv;  /* rows of the packed tensors; bounds for io.cu_seqlens */
 
+  /* Keys [0, prefix) are shared by the whole batch (a system prompt) and lie in io.k_prefix and
+   * io.v_prefix, [heads_kv, prefix, dim], contiguous; k and v hold each sequence's keys from `prefix`
+   * on. seq_kv, kv_len, causal, windows and masks count all keys; cu_seqlens_kv, pages and the strides
+   * of k and v those after the prefix. */
+  int64_t prefix;
+
   int64_t page_size;          /* > 0: K/V are pages [num_pages, page_size, heads_kv, dim] */
   int64_t num_pages;
   int64_t pages_per_seq;      /* row length of io.block_table */
@@ -396,6 +402,8 @@ typedef struct attn_io {
   const float *sinks;
   attn_score_mod score_mod;
   void *score_mod_user;
+  const void *k_prefix, *v_prefix; /* see attn_problem.prefix */
+  const float *k_prefix_scale, *v_prefix_scale; /* int8: f32 [prefix, heads_kv] */
   const int32_t *kv_len;      /* [batch], each in [0, seq_kv] */
   const int32_t *cu_seqlens_q, *cu_seqlens_kv; /* [batch + 1], from 0, non-decreasing */
   const int32_t *block_table; /* [batch, pages_per_seq]; entries past a sequence's length unread */

@@ -40,6 +40,7 @@ typedef enum attn_reason_code {
   ATTN_REASON_VARLEN,                /* cannot run packed sequences */
   ATTN_REASON_NOT_VARLEN,            /* runs packed sequences only */
   ATTN_REASON_PAGED,
+  ATTN_REASON_PREFIX,                /* value: keys of a shared prefix */
   ATTN_REASON_PAGE_SIZE,             /* value, limit: must be a multiple of */
   ATTN_REASON_KV_LENGTHS,
   ATTN_REASON_LSE,

@@ -40,6 +40,7 @@ GPU_PREDICATE(gpu_dropout);
 GPU_PREDICATE(gpu_varlen);
 GPU_PREDICATE(gpu_not_varlen);
 GPU_PREDICATE(gpu_paged);
+GPU_PREDICATE(gpu_prefix);
 GPU_PREDICATE(gpu_page_size_256);
 GPU_PREDICATE(gpu_kv_lengths);
 GPU_PREDICATE(gpu_weights);
@@ -53,7 +54,8 @@ GPU_PREDICATE(gpu_f64);
 #define GPU_ROWS_COMMON                                                                            \
   { ATTN_REASON_DTYPE, gpu_bf16_unsupported }, { ATTN_REASON_KV_DTYPE, gpu_kv_dtype_differs },     \
       { ATTN_REASON_SINKS, gpu_sinks }, { ATTN_REASON_SCORE_MOD, gpu_score_mod },                  \
-      { ATTN_REASON_WEIGHTS, gpu_weights }, { ATTN_REASON_INNER_STRIDE, gpu_inner_stride }
+      { ATTN_REASON_WEIGHTS, gpu_weights }, { ATTN_REASON_INNER_STRIDE, gpu_inner_stride },        \
+      { ATTN_REASON_PREFIX, gpu_prefix }
 
 #define GPU_CHECK(rows, query, reasons)                                                            \
   backend_check(rows, (int)(sizeof(rows) / sizeof((rows)[0])), query, reasons)

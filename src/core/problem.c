@@ -47,6 +47,7 @@ static attn_status check_sizes(const attn_problem *p) {
   SIZE(heads_kv);
   SIZE(seq_q);
   SIZE(seq_kv);
+  SIZE(prefix);
   SIZE(head_dim);
   SIZE(head_dim_v);
   SIZE(page_size);
@@ -109,9 +110,9 @@ static attn_status check_layout_fields(const attn_problem *r) {
     FAIL_IF(!size_mul(r->pages_per_seq, r->page_size, &capacity), ATTN_ERROR_OVERFLOW,
             "pages_per_seq (%lld) times page_size (%lld) overflows", (long long)r->pages_per_seq,
             (long long)r->page_size);
-    FAIL_IF(capacity < r->seq_kv, ATTN_ERROR_SHAPE,
-            "seq_kv of value (%lld) exceeds pages_per_seq * page_size (%lld)", (long long)r->seq_kv,
-            (long long)capacity);
+    FAIL_IF(capacity < problem_own_keys(r, r->seq_kv), ATTN_ERROR_SHAPE,
+            "seq_kv of value (%lld) less prefix (%lld) exceeds pages_per_seq * page_size (%lld)",
+            (long long)r->seq_kv, (long long)r->prefix, (long long)capacity);
   } else {
     FAIL_IF(r->num_pages || r->pages_per_seq, ATTN_ERROR_SHAPE,
             "page_size is 0, but num_pages (%lld) or pages_per_seq (%lld) is not",
@@ -119,6 +120,8 @@ static attn_status check_layout_fields(const attn_problem *r) {
     FAIL_IF(r->varlen && r->kv_lengths, ATTN_ERROR_VALUE,
             "kv_lengths cannot be set with varlen: cu_seqlens_kv gives the lengths");
   }
+  FAIL_IF(r->prefix > r->seq_kv, ATTN_ERROR_SHAPE, "prefix of value (%lld) exceeds seq_kv (%lld)",
+          (long long)r->prefix, (long long)r->seq_kv);
   FAIL_IF(r->varlen && r->weights, ATTN_ERROR_VALUE, "weights are not available for varlen");
   FAIL_IF(!r->varlen && (r->total_q || r->total_kv), ATTN_ERROR_SHAPE,
           "varlen is not set, but total_q (%lld) or total_kv (%lld) is", (long long)r->total_q,
@@ -156,7 +159,7 @@ typedef struct tensor {
 static void tensors_of(const attn_problem *r, tensor t[4]) {
   bool paged = r->page_size > 0;
   int64_t kv_outer = paged ? r->num_pages : r->varlen ? 1 : r->batch;
-  int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv;
+  int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : problem_own_keys(r, r->seq_kv);
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
 #define TENSOR(label, outer, heads, rows, dim, st, type)                                           \
   (tensor){ label, { outer, heads, rows, dim }, { st.batch, st.head, st.row, st.col }, type }
@@ -308,7 +311,7 @@ void problem_layout_strides(const attn_problem *p, attn_layout layout, attn_stri
   bool paged = p->page_size > 0, packed_kv = p->varlen || paged;
   int64_t heads_kv = p->heads_kv ? p->heads_kv : p->heads_q;
   int64_t dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
-  int64_t kv_rows = paged ? p->page_size : p->seq_kv;
+  int64_t kv_rows = paged ? p->page_size : problem_own_keys(p, p->seq_kv);
   strides[0] = contiguous(layout, p->varlen, p->heads_q, p->seq_q, p->head_dim);
   strides[1] = contiguous(layout, packed_kv, heads_kv, kv_rows, p->head_dim);
   strides[2] = contiguous(layout, packed_kv, heads_kv, kv_rows, dim_v);
@@ -425,7 +428,8 @@ attn_status attn_problem_measure(const attn_problem *problem, attn_problem_size 
   attn_status status = attn_problem_resolve(problem, &r);
   if (status) return status;
   int64_t q_rows = r.heads_q * (r.varlen ? r.total_q : r.batch * r.seq_q);
-  int64_t kv_rows = r.heads_kv * (r.varlen && !r.page_size ? r.total_kv : r.batch * r.seq_kv);
+  int64_t own = r.varlen && !r.page_size ? r.total_kv : r.batch * problem_own_keys(&r, r.seq_kv);
+  int64_t kv_rows = r.heads_kv * (own + r.prefix);
   int64_t scales = r.kv_dtype == ATTN_INT8 ? kv_rows * (int64_t)sizeof(float) : 0;
   int64_t mask_bytes = r.mask == ATTN_MASK_ADDITIVE ? dtype_get(r.mask_dtype)->block_bytes : 1;
   for (int i = 0; i < 4; i++) mask_bytes *= r.mask_dims[i];

@@ -27,6 +27,11 @@ static inline attn_fp8_scale problem_fp8_scale(const attn_problem *p, attn_dtype
   return dtype == ATTN_F8E4M3 || dtype == ATTN_F8E5M2 ? p->fp8_scale : ATTN_FP8_SCALE_NONE;
 }
 
+/* Rows of k and v that one sequence has in them: those after the shared prefix. */
+static inline int64_t problem_own_keys(const attn_problem *p, int64_t seq_kv) {
+  return seq_kv > p->prefix ? seq_kv - p->prefix : 0;
+}
+
 /* Offset of the diagonal: query i sits on key i + offset. For causal (also without a window), the
  * window and ALiBi. seq_q, seq_kv: the sequence's own lengths. */
 int64_t problem_diagonal(const attn_problem *resolved, int64_t seq_q, int64_t seq_kv);

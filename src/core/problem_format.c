@@ -171,6 +171,7 @@ int attn_problem_format(const attn_problem *p, char *buffer, size_t size) {
   put_switch(&w, "--score-mod", p->score_mod);
   put_switch(&w, "--kv-lengths", p->kv_lengths);
   if (p->varlen) put(&w, " --varlen %lld:%lld", (long long)p->total_q, (long long)p->total_kv);
+  if (p->prefix) put_int(&w, "--prefix", p->prefix);
   if (p->page_size) put_int(&w, "--page-size", p->page_size);
   if (p->num_pages) put_int(&w, "--num-pages", p->num_pages);
   if (p->pages_per_seq) put_int(&w, "--pages-per-seq", p->pages_per_seq);

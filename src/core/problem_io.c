@@ -13,14 +13,21 @@ static bool has_queries(const attn_problem *p) {
 
 static attn_status check_pointers(const attn_problem *p, const attn_io *io) {
   bool queries = has_queries(p), sequences = p->batch > 0;
-  int64_t kv_rows = p->page_size ? p->num_pages : p->varlen ? p->total_kv : p->seq_kv;
-  bool keys = queries && p->seq_kv && kv_rows;
-  bool key_scales = keys && (problem_fp8_scale(p, p->kv_dtype) || p->kv_dtype == ATTN_INT8);
+  int64_t own = problem_own_keys(p, p->seq_kv);
+  int64_t kv_rows = p->page_size ? p->num_pages : p->varlen ? p->total_kv : own;
+  bool keys = queries && own && kv_rows, prefix = queries && p->prefix;
+  bool scaled_prefix = prefix && p->kv_dtype == ATTN_INT8;
+  bool key_scales = ((keys || prefix) && problem_fp8_scale(p, p->kv_dtype)) ||
+                    (keys && p->kv_dtype == ATTN_INT8);
   NEED(queries, q);
   NEED(queries, out);
   NEED(keys, k);
   NEED(keys, v);
-  NEED(keys && p->mask, mask);
+  NEED(prefix, k_prefix);
+  NEED(prefix, v_prefix);
+  NEED(scaled_prefix, k_prefix_scale);
+  NEED(scaled_prefix, v_prefix_scale);
+  NEED((keys || prefix) && p->mask, mask);
   NEED(queries && p->return_lse, lse);
   NEED(queries && p->weights && p->seq_kv, weights);
   NEED(queries && p->alibi, alibi_slopes);
@@ -77,7 +84,7 @@ static attn_status check_lengths(const attn_problem *p, const attn_io *io) {
 
 static attn_status check_pages(const attn_problem *p, const attn_io *io) {
   for (int64_t b = 0; b < p->batch; b++) {
-    int64_t length = p->kv_lengths ? io->kv_len[b] : p->seq_kv;
+    int64_t length = problem_own_keys(p, p->kv_lengths ? io->kv_len[b] : p->seq_kv);
     NEED(length > 0, block_table);
     for (int64_t i = 0; i < size_ceil_div(length, p->page_size); i++) {
       int32_t page = io->block_table[b * p->pages_per_seq + i];
@@ -99,7 +106,7 @@ attn_status problem_check_io(const attn_problem *p, const attn_io *io) {
         p->batch);
   if (!status && p->varlen && !p->page_size)
     status = check_offsets(&(offsets){ "cu_seqlens_kv", "total_kv", "seq_kv", io->cu_seqlens_kv,
-                                       p->total_kv, p->seq_kv },
+                                       p->total_kv, problem_own_keys(p, p->seq_kv) },
                            p->batch);
   if (!status && p->kv_lengths) status = check_lengths(p, io);
   if (!status && p->page_size && has_queries(p)) status = check_pages(p, io);

@@ -47,7 +47,7 @@ static uint64_t stride_class(const attn_strides *s, int64_t outer, int64_t heads
 static void put_strides(problem_key *key, const attn_problem *p) {
   int64_t q_outer = p->varlen ? 1 : p->batch, q_rows = p->varlen ? p->total_q : p->seq_q;
   int64_t kv_outer = p->page_size ? p->num_pages : q_outer;
-  int64_t kv_rows = p->page_size ? p->page_size : p->varlen ? p->total_kv : p->seq_kv;
+  int64_t kv_rows = p->page_size ? p->page_size : p->varlen ? p->total_kv : problem_own_keys(p, p->seq_kv);
   uint64_t mask = (uint64_t)(p->mask_strides[3] == 1); // expanded dimensions have become 1
   put(key, stride_class(&p->q_strides, q_outer, p->heads_q, q_rows, p->head_dim) |
                stride_class(&p->k_strides, kv_outer, p->heads_kv, kv_rows, p->head_dim) << 8 |
@@ -62,6 +62,7 @@ void problem_key_make(const attn_problem *p, problem_key *key) {
     p->head_dim,     p->head_dim_v,   p->causal_offset, p->window_left,  p->window_right,
     p->total_q,      p->total_kv,     p->page_size,     p->num_pages,    p->pages_per_seq,
     p->mask_dims[0], p->mask_dims[1], p->mask_dims[2],  p->mask_dims[3], p->alibi_batch_stride,
+    p->prefix,
   };
   const bool flags[] = { p->window,     p->alibi,  p->sinks,      p->score_mod,
                          p->kv_lengths, p->varlen, p->return_lse, p->batch_invariant };

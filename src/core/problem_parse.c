@@ -82,6 +82,7 @@ static attn_status read_strides(attn_problem *p, const char *option, const char 
 
 SET_INT(batch)
 SET_INT(alibi_batch_stride)
+SET_INT(prefix)
 SET_INT(page_size)
 SET_INT(num_pages)
 SET_INT(pages_per_seq)
@@ -233,6 +234,7 @@ static const row rows[] = {
   { "--score-mod", set_score_mod, true },
   { "--kv-lengths", set_kv_lengths, true },
   { "--varlen", set_varlen, false },
+  { "--prefix", set_prefix, false },
   { "--page-size", set_page_size, false },
   { "--num-pages", set_num_pages, false },
   { "--pages-per-seq", set_pages_per_seq, false },

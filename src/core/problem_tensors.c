@@ -60,7 +60,7 @@ attn_status attn_problem_from_tensors(const attn_tensor *q, const attn_tensor *k
   if (!status) status = strides_of("v", v, &p.v_strides);
   if (status) return status;
   p.batch = q->shape[0], p.heads_q = q->shape[1], p.seq_q = q->shape[2], p.head_dim = q->shape[3];
-  p.heads_kv = k->shape[1], p.seq_kv = k->shape[2], p.head_dim_v = v->shape[3];
+  p.heads_kv = k->shape[1], p.seq_kv = p.prefix + k->shape[2], p.head_dim_v = v->shape[3];
   p.dtype = q->dtype, p.kv_dtype = k->dtype;
   attn_strides dense[4];
   problem_layout_strides(&p, ATTN_LAYOUT_BHSD, dense);

@@ -41,6 +41,8 @@ typedef struct engine_side {
   attn_dtype dtype;
   bool direct;         /* rows can be read in place by the kernels in use */
   const float *scales; /* fp8 or int8 */
+  const char *prefix;  /* keys shared by the batch, see attn_problem.prefix */
+  const float *prefix_scales;
 } engine_side;
 
 /* Everything that is constant during one call. */

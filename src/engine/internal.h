@@ -58,9 +58,14 @@ static inline engine_block engine_block_from(engine_block block, int64_t j) {
   return block;
 }
 
-/* Element offset of row j of K or V, and its token number for per-token scales. */
-int64_t engine_row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
-                          int64_t head, int64_t j, int64_t *token);
+/* Row j of K or V as stored: its first element, the distance of columns, what to multiply it with. */
+typedef struct engine_row {
+  const char *data;
+  int64_t col;
+  float scale;
+} engine_row;
+engine_row engine_row_at(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                         int64_t head, int64_t j);
 /* Element offset of a query or output row. */
 int64_t engine_query_offset(const engine_call *call, const engine_sequence *s,
                             const attn_strides *strides, int64_t head, int64_t i);

@@ -30,8 +30,9 @@ static bool out_direct(const attn_problem *p) {
 static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, char *memory,
                        engine_scratch *out) {
   int64_t at = 0, f = (int64_t)sizeof(float), block = (int64_t)tiles.keys * lanes * f;
-  bool buffered_k = !side_direct(p, &p->k_strides, tiles.narrow) || p->page_size;
-  bool buffered_v = !side_direct(p, &p->v_strides, tiles.narrow) || p->page_size;
+  bool gathered = p->page_size || p->prefix; // a block of keys may lie in several pieces
+  bool buffered_k = !side_direct(p, &p->k_strides, tiles.narrow) || gathered;
+  bool buffered_v = !side_direct(p, &p->v_strides, tiles.narrow) || gathered;
   bool buffered_rows = !query_direct(p) || !out_direct(p);
   engine_scratch s;
 #define PLACE(field, type, bytes)                                                                  \
@@ -74,21 +75,24 @@ engine_scratch engine_scratch_get(const engine_call *call, void *memory) {
   return s;
 }
 
-static engine_side side_get(const attn_problem *p, const void *data, const attn_strides *strides,
-                            int64_t dim, const float *scales, bool narrow) {
-  return (engine_side){ .data = data,
+static engine_side side_get(const attn_problem *p, const attn_io *io, bool value, bool narrow) {
+  const attn_strides *strides = value ? &p->v_strides : &p->k_strides;
+  bool int8 = p->kv_dtype == ATTN_INT8, scaled = problem_fp8_scale(p, p->kv_dtype) || int8;
+  const float *scales = !scaled ? NULL : value ? io->v_scale : io->k_scale;
+  return (engine_side){ .data = value ? io->v : io->k,
+                        .prefix = value ? io->v_prefix : io->k_prefix,
+                        .prefix_scales = !int8 ? scales : value ? io->v_prefix_scale : io->k_prefix_scale,
                         .type = dtype_get(p->kv_dtype),
                         .strides = *strides,
-                        .dim = dim,
+                        .dim = value ? p->head_dim_v : p->head_dim,
                         .dtype = p->kv_dtype,
-                        .direct = side_direct(p, strides, narrow) && !scales,
+                        .direct = side_direct(p, strides, narrow) && !scaled,
                         .scales = scales };
 }
 
 void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles tiles,
                       const attn_io *io) {
   const attn_problem *p = &plan->problem;
-  bool scaled = problem_fp8_scale(p, p->kv_dtype) || p->kv_dtype == ATTN_INT8;
   bool natural =
       p->softcap > 0 || p->alibi || p->score_mod || p->weights || p->mask == ATTN_MASK_ADDITIVE;
   *call = (engine_call){
@@ -106,8 +110,8 @@ void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles 
     .mask_type = dtype_get(p->mask_dtype),
     .q_direct = query_direct(p),
     .out_direct = out_direct(p),
-    .k = side_get(p, io->k, &p->k_strides, p->head_dim, scaled ? io->k_scale : NULL, tiles.narrow),
-    .v = side_get(p, io->v, &p->v_strides, p->head_dim_v, scaled ? io->v_scale : NULL, tiles.narrow),
+    .k = side_get(p, io, false, tiles.narrow),
+    .v = side_get(p, io, true, tiles.narrow),
   };
 }
 
@@ -120,7 +124,7 @@ engine_sequence engine_sequence_get(const engine_call *call, int64_t index) {
     s.seq_q = io->cu_seqlens_q[index + 1] - s.first_q;
     if (!p->page_size) {
       s.first_kv = io->cu_seqlens_kv[index];
-      s.seq_kv = io->cu_seqlens_kv[index + 1] - s.first_kv;
+      s.seq_kv = p->prefix + io->cu_seqlens_kv[index + 1] - s.first_kv;
     }
   }
   if (p->kv_lengths) s.seq_kv = io->kv_len[index];

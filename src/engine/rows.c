@@ -25,19 +25,18 @@ static void convert_row(const engine_call *call, attn_dtype dtype, const char *s
   for (int64_t c = 0; c < dim; c++) type->to_f32(src + c * col * type->block_bytes, dst + c, 1);
 }
 
-static float side_scale(const engine_side *side, const engine_call *call, int64_t token, int64_t head) {
-  const attn_problem *p = call->problem;
-  if (!side->scales) return 1.0f;
-  if (p->kv_dtype == ATTN_INT8) return side->scales[token * p->heads_kv + head];
-  return side->scales[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? head : 0];
+static float scale_of(const attn_problem *p, const float *scales, int64_t token, int64_t head) {
+  if (!scales) return 1.0f;
+  if (p->kv_dtype == ATTN_INT8) return scales[token * p->heads_kv + head];
+  return scales[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? head : 0];
 }
 
-int64_t engine_row_offset(const engine_side *side, const engine_call *call, const engine_sequence *s,
-                          int64_t head, int64_t j, int64_t *token) {
-  const attn_problem *p = call->problem;
+/* Element offset of a sequence's own key j, counted after the prefix, and its token's number. */
+static int64_t own_offset(const engine_side *side, const attn_problem *p, const attn_io *io,
+                          const engine_sequence *s, int64_t head, int64_t j, int64_t *token) {
   const attn_strides *st = &side->strides;
   if (p->page_size) {
-    int64_t page = call->io->block_table[s->index * p->pages_per_seq + j / p->page_size];
+    int64_t page = io->block_table[s->index * p->pages_per_seq + j / p->page_size];
     *token = page * p->page_size + j % p->page_size;
     return page * st->batch + head * st->head + j % p->page_size * st->row;
   }
@@ -45,27 +44,45 @@ int64_t engine_row_offset(const engine_side *side, const engine_call *call, cons
     *token = s->first_kv + j;
     return head * st->head + (s->first_kv + j) * st->row;
   }
-  *token = s->index * p->seq_kv + j;
+  *token = s->index * problem_own_keys(p, p->seq_kv) + j;
   return s->index * st->batch + head * st->head + j * st->row;
+}
+
+engine_row engine_row_at(const engine_side *side, const engine_call *call, const engine_sequence *s,
+                         int64_t head, int64_t j) {
+  const attn_problem *p = call->problem;
+  int64_t token;
+  if (j < p->prefix) {
+    int64_t offset = (head * p->prefix + j) * side->dim;
+    return (engine_row){ side->prefix + byte_offset(side->type, offset), 1,
+                         scale_of(p, side->prefix_scales, j, head) };
+  }
+  int64_t offset = own_offset(side, p, call->io, s, head, j - p->prefix, &token);
+  return (engine_row){ side->data + byte_offset(side->type, offset), side->strides.col,
+                       scale_of(p, side->scales, token, head) };
+}
+
+/* Rows that lie one stride apart: all in the prefix, or all after it and in one page. */
+static bool in_one_piece(const attn_problem *p, int64_t first, int count) {
+  int64_t last = first + count - 1;
+  if (first < p->prefix) return last < p->prefix;
+  if (!p->page_size) return true;
+  return (first - p->prefix) / p->page_size == (last - p->prefix) / p->page_size;
 }
 
 engine_block engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
                          int64_t head, int64_t first, int count, float *buffer) {
-  int64_t token, page_size = call->problem->page_size;
-  bool one_page = !page_size || first / page_size == (first + count - 1) / page_size;
-  if (side->direct && one_page) {
-    int64_t offset = engine_row_offset(side, call, s, head, first, &token);
-    return (engine_block){ side->data + byte_offset(side->type, offset), side->strides.row,
-                           side->dtype };
+  if (side->direct && in_one_piece(call->problem, first, count)) {
+    const void *rows = engine_row_at(side, call, s, head, first).data;
+    int64_t ld = first < call->problem->prefix ? side->dim : side->strides.row;
+    return (engine_block){ rows, ld, side->dtype };
   }
   for (int j = 0; j < count; j++) {
     float *row = buffer + j * side->dim;
-    const char *src =
-        side->data + byte_offset(side->type, engine_row_offset(side, call, s, head, first + j, &token));
-    convert_row(call, side->dtype, src, side->strides.col, side->dim, row);
-    float scale = side_scale(side, call, token, head);
-    if (scale != 1.0f)
-      for (int64_t c = 0; c < side->dim; c++) row[c] *= scale;
+    engine_row source = engine_row_at(side, call, s, head, first + j);
+    convert_row(call, side->dtype, source.data, source.col, side->dim, row);
+    if (source.scale != 1.0f)
+      for (int64_t c = 0; c < side->dim; c++) row[c] *= source.scale;
   }
   return (engine_block){ buffer, side->dim, ATTN_F32 };
 }

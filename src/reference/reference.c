@@ -33,7 +33,7 @@ static sequence sequence_of(const run *r, int64_t b) {
   }
   if (p->varlen && !p->page_size) {
     s.first_kv = r->io->cu_seqlens_kv[b];
-    s.seq_kv = r->io->cu_seqlens_kv[b + 1] - s.first_kv;
+    s.seq_kv = p->prefix + r->io->cu_seqlens_kv[b + 1] - s.first_kv;
   }
   if (p->kv_lengths) s.seq_kv = r->io->kv_len[b];
   return s;
@@ -69,10 +69,23 @@ static void load_query(const run *r, const sequence *s, int64_t h, int64_t i) {
 static void load_kv(const run *r, const sequence *s, int64_t h, int64_t j, bool value) {
   const attn_problem *p = r->p;
   const attn_strides *st = value ? &p->v_strides : &p->k_strides;
-  const float *scales = value ? r->io->v_scale : r->io->k_scale;
-  int64_t head = h / (p->heads_q / p->heads_kv), outer = s->b, at = s->first_kv + j;
-  int64_t token = (p->varlen ? 0 : s->b * p->seq_kv) + at;
-  if (p->page_size) {
+  const attn_io *io = r->io;
+  const float *scales = value ? io->v_scale : io->k_scale;
+  const void *data = value ? io->v : io->k;
+  int64_t dim = value ? p->head_dim_v : p->head_dim;
+  attn_strides prefix = { .head = p->prefix * dim, .row = dim, .col = 1 };
+  bool own = j >= p->prefix;
+  if (own) {
+    j -= p->prefix;
+  } else {
+    st = &prefix;
+    data = value ? io->v_prefix : io->k_prefix;
+    if (p->kv_dtype == ATTN_INT8) scales = value ? io->v_prefix_scale : io->k_prefix_scale;
+  }
+  int64_t head = h / (p->heads_q / p->heads_kv), outer = own ? s->b : 0;
+  int64_t at = (own ? s->first_kv : 0) + j;
+  int64_t token = (p->varlen ? 0 : outer * problem_own_keys(p, p->seq_kv)) + at;
+  if (own && p->page_size) {
     outer = r->io->block_table[s->b * p->pages_per_seq + j / p->page_size];
     at = j % p->page_size;
     token = outer * p->page_size + at;
@@ -83,8 +96,8 @@ static void load_kv(const run *r, const sequence *s, int64_t h, int64_t j, bool 
     factor = (double)scales[token * p->heads_kv + head];
   else if (kind)
     factor = (double)scales[kind == ATTN_FP8_SCALE_HEAD ? head : 0];
-  load(value ? r->io->v : r->io->k, p->kv_dtype, outer * st->batch + head * st->head + at * st->row,
-       value ? p->head_dim_v : p->head_dim, st->col, factor, r->row);
+  load(data, p->kv_dtype, outer * st->batch + head * st->head + at * st->row, dim, st->col, factor,
+       r->row);
 }
 
 /* What the mask adds to a score; -inf removes the key. */

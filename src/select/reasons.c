@@ -35,6 +35,7 @@ static const struct {
   [ATTN_REASON_VARLEN] = { "varlen", "cannot run packed sequences" },
   [ATTN_REASON_NOT_VARLEN] = { "not_varlen", "runs packed sequences only" },
   [ATTN_REASON_PAGED] = { "paged", "cannot read paged keys" },
+  [ATTN_REASON_PREFIX] = { "prefix", "cannot share a prefix of %V keys" },
   [ATTN_REASON_PAGE_SIZE] = { "page_size", "page_size %V is not a multiple of %L" },
   [ATTN_REASON_KV_LENGTHS] = { "kv_lengths", "takes no key lengths" },
   [ATTN_REASON_LSE] = { "lse", "does not return log-sum-exp" },

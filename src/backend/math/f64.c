@@ -23,19 +23,21 @@ typedef struct row {
   double *scores, *out;
 } row;
 
-static const double *kv_row(const row *r, const engine_side *side, int64_t j) {
-  int64_t token;
-  return (const double *)(const void *)side->data +
-         engine_row_offset(side, r->call, &r->s, r->head / r->call->group, j, &token);
+static engine_row kv_row(const row *r, const engine_side *side, int64_t j) {
+  return engine_row_at(side, r->call, &r->s, r->head / r->call->group, j);
+}
+
+static double at(engine_row row, int64_t c) {
+  return ((const double *)(const void *)row.data)[c * row.col];
 }
 
 static double raw_score(const row *r, int64_t j) {
   const attn_problem *p = r->call->problem;
   const double *q = (const double *)r->call->io->q +
                     engine_query_offset(r->call, &r->s, &p->q_strides, r->head, r->i);
-  const double *k = kv_row(r, &r->call->k, j);
+  engine_row k = kv_row(r, &r->call->k, j);
   double sum = 0;
-  for (int64_t c = 0; c < p->head_dim; c++) sum += q[c * p->q_strides.col] * k[c * p->k_strides.col];
+  for (int64_t c = 0; c < p->head_dim; c++) sum += q[c * p->q_strides.col] * at(k, c);
   return sum * (double)p->scale;
 }
 
@@ -99,13 +101,13 @@ static void value_row(const row *r) {
       w = philox_keep(io->dropout_seed, io->dropout_offset, number, (uint64_t)j, p->dropout)
               ? w / (1 - (double)p->dropout)
               : 0 * w;
-    const double *v = kv_row(r, &r->call->v, j);
-    for (int64_t c = 0; c < p->head_dim_v; c++) r->out[c] += w * v[c * p->v_strides.col];
+    engine_row v = kv_row(r, &r->call->v, j);
+    for (int64_t c = 0; c < p->head_dim_v; c++) r->out[c] += w * at(v, c);
   }
-  int64_t at = engine_query_offset(r->call, &r->s, &p->out_strides, r->head, r->i);
-  for (int64_t c = 0; c < p->head_dim_v; c++, at += p->out_strides.col) {
-    if (p->out_dtype == ATTN_F64) ((double *)io->out)[at] = r->out[c];
-    else ((float *)io->out)[at] = (float)r->out[c];
+  int64_t dst = engine_query_offset(r->call, &r->s, &p->out_strides, r->head, r->i);
+  for (int64_t c = 0; c < p->head_dim_v; c++, dst += p->out_strides.col) {
+    if (p->out_dtype == ATTN_F64) ((double *)io->out)[dst] = r->out[c];
+    else ((float *)io->out)[dst] = (float)r->out[c];
   }
 }
 

@@ -7,6 +7,7 @@
 #include "backend/gpu.h"
 
 static const backend_constraint rows[] = {
+  { ATTN_REASON_PREFIX, gpu_prefix },
   { ATTN_REASON_PAGED, gpu_paged },
   { ATTN_REASON_VARLEN, gpu_varlen },
   { ATTN_REASON_BATCH_INVARIANT, gpu_batch_invariant },
