@@ -18,6 +18,7 @@ static const char help[] =
     "  --block-table T.npy    [batch, pages] of page numbers\n"
     "  --alibi A.npy  --sinks S.npy         slopes and sink logits, f32 [heads]\n"
     "  --past-k F --past-v F  keys and values that come before; --present-k F --present-v F save both\n"
+    "  --prefix-k F --prefix-v F   keys and values that all sequences share [heads, keys, dim]\n"
     "  --dtype bf16|f8e4m3|f8e5m2           what u2 and u1 files hold;  --out-dtype f32\n"
     "  --kv-dtype int8 --k-scale F --v-scale F   a quantised cache\n"
     "  -o O.npy  --lse L.npy  --weights probs|scores|capped|masked|column-sums --weights-out W.npy\n"
@@ -213,6 +214,7 @@ int cmd_run(int argc, char **argv) {
     { "--k-scale", CLI_TEXT, &n->k_scale },   { "--v-scale", CLI_TEXT, &n->v_scale },
     { "--past-k", CLI_TEXT, &n->past_k },     { "--past-v", CLI_TEXT, &n->past_v },
     { "--present-k", CLI_TEXT, &n->present_k }, { "--present-v", CLI_TEXT, &n->present_v },
+    { "--prefix-k", CLI_TEXT, &n->prefix_k }, { "--prefix-v", CLI_TEXT, &n->prefix_v },
     { "--weights-out", CLI_TEXT, &n->weights_out }, { "--tolerance", CLI_FLOAT, &o.tolerance },
     { "--repeat", CLI_INT, &o.repeat },       { "--seed", CLI_INT, &o.seed },
     { "--check", CLI_FLAG, &o.check },        { "--explain", CLI_FLAG, &o.explain },

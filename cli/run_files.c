@@ -247,6 +247,32 @@ static int set_offsets(const cli_common *c, const char *text, run_files *f, attn
   return CLI_OK;
 }
 
+/* Keys shared by the batch: [heads_kv, prefix, dim], or with a leading 1. */
+static int set_prefix(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
+  const char *names[2] = { n->prefix_k, n->prefix_v };
+  const int64_t dims[2] = { p->head_dim, p->head_dim_v };
+  if (!names[0] || !names[1]) return cli_usage(c, "--prefix-k and --prefix-v go together");
+  for (int i = 0; i < 2; i++) {
+    array *a = &f->side[f->sides++];
+    attn_dtype type;
+    int status = load(c, i ? "--prefix-v" : "--prefix-k", names[i], a);
+    if (!status) status = dtype_of(c, i ? "--prefix-v" : "--prefix-k", a, p->kv_dtype, &type);
+    if (status) return status;
+    const int64_t *d = a->shape + (a->ndim == 4);
+    bool fits = (a->ndim == 3 || (a->ndim == 4 && a->shape[0] == 1)) && d[0] == p->heads_kv && d[2] == dims[i];
+    if (!fits || type != p->kv_dtype)
+      return cli_fail(c, "%s is not [%lld, keys, %lld] of %s", i ? "--prefix-v" : "--prefix-k", (long long)p->heads_kv,
+                      (long long)dims[i], attn_dtype_name(p->kv_dtype));
+    if (i && d[1] != p->prefix)
+      return cli_fail(c, "--prefix-k has %lld keys, --prefix-v has %lld", (long long)p->prefix, (long long)d[1]);
+    p->prefix = d[1];
+    if (i) io->v_prefix = a->data;
+    else io->k_prefix = a->data;
+  }
+  p->seq_kv += p->prefix;
+  return CLI_OK;
+}
+
 static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
   int status = CLI_OK;
   int64_t count;
@@ -258,7 +284,7 @@ static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn
       return cli_fail(c, "--block-table needs 2 dimensions [batch, pages], it has %d", table->ndim);
     if (table->ndim == 2 && table->shape[0] != p->batch)
       return cli_fail(c, "--block-table has %lld rows, the batch is %lld", (long long)table->shape[0], (long long)p->batch);
-    p->seq_kv = p->pages_per_seq * p->page_size;
+    p->seq_kv = p->prefix + p->pages_per_seq * p->page_size;
   }
   if (n->kv_len) {
     if ((status = load_ints(c, "--kv-len", n->kv_len, f, &io->kv_len, &count))) return status;
@@ -330,6 +356,7 @@ int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_p
   if (!status && n->block_table && !p->page_size) p->page_size = 1; // the real one is in K's shape
   if (!status) status = set_tensors(c, f, p, n->cu_seqlens != NULL);
   if (!status && n->cu_seqlens) status = set_offsets(c, n->cu_seqlens, f, p, io);
+  if (!status && (n->prefix_k || n->prefix_v)) status = set_prefix(c, n, f, p, io);
   if (!status) status = set_sides(c, n, f, p, io);
   if (!status && n->mask) {
     status = load(c, "--mask", n->mask, &f->mask);

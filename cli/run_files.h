@@ -10,13 +10,13 @@
 typedef struct run_names {
   const char *q, *k, *v, *out, *mask, *lse, *reference, *alibi, *sinks, *kv_len, *cu_seqlens;
   const char *block_table, *q_scale, *k_scale, *v_scale, *past_k, *past_v, *present_k, *present_v;
-  const char *weights_out;
+  const char *weights_out, *prefix_k, *prefix_v;
 } run_names;
 
 typedef struct run_files {
   array q, k, v, mask, reference;
   array out, lse, weights; /* allocated by run_files_load */
-  array side[9];           /* slopes, sinks, lengths, offsets, tables, scales */
+  array side[12];          /* slopes, sinks, lengths, offsets, tables, scales */
   int sides;
   int64_t rank;            /* of Q, and so of the output */
 } run_files;

@@ -27,8 +27,8 @@ static engine_row kv_row(const row *r, const engine_side *side, int64_t j) {
   return engine_row_at(side, r->call, &r->s, r->head / r->call->group, j);
 }
 
-static double at(engine_row row, int64_t c) {
-  return ((const double *)(const void *)row.data)[c * row.col];
+static double at(engine_row source, int64_t c) {
+  return ((const double *)(const void *)source.data)[c * source.col];
 }
 
 static double raw_score(const row *r, int64_t j) {
