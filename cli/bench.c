@@ -79,11 +79,11 @@ static int collect(const cli_common *c, const bench_options *o, bench_list *list
 
 static json_t *result_json(const bench_result *r) {
   const bench_share *s = &r->share;
-  json_t *j = json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:s, s:o, s:I}", "implementation", r->implementation, "shape",
-                        r->shape, "threads", r->threads, "time_ms", cli_real(1e3 * r->time), "gflops",
-                        cli_real(s->gflops), "gbps", cli_real(s->gbps), "limit", s->limit ? s->limit : "none", "share",
-                        cli_real(s->share), "workspace_bytes", (json_int_t)r->workspace);
-  return j;
+  json_t *limit = s->limit ? json_string(s->limit) : json_null();
+  return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I}", "implementation", r->implementation, "shape",
+                   r->shape, "threads", r->threads, "time_ms", cli_real(1e3 * r->time), "gflops",
+                   cli_real(s->gflops), "gbps", cli_real(s->gbps), "limit", limit, "share",
+                   cli_real(s->share), "workspace_bytes", (json_int_t)r->workspace);
 }
 
 static void print_results(const bench_list *list) {
@@ -107,23 +107,23 @@ static void print_results(const bench_list *list) {
   if (t.rows) cli_table_print(&t);
 }
 
-static int output(const cli_common *c, const bench_options *o, const bench_list *list, const attn_limits *limits,
-                  int limit_count) {
-  if (o->plot) {
-    int status = bench_plot(c, o->plot, list);
-    if (status) return status;
-  }
+static int output(const cli_common *c, const bench_list *list, const attn_limits *limits, int limit_count) {
+  static const char nothing[] = "nothing could run any of the shapes";
+  bool failed = list->count && !list->result_count;
   if (!c->json) {
     for (int i = 0; i < limit_count; i++) print_limits(&limits[i]);
     print_results(list);
     for (int i = 0; i < list->skipped_count; i++) cli_wrap(i ? "         " : "\nskipped  ", list->skipped[i]);
-    return cli_finish(CLI_OK);
+    return failed ? cli_finish(CLI_OK), cli_fail(c, "%s", nothing) : cli_finish(CLI_OK);
   }
   json_t *results = json_array(), *measured = json_array(), *skipped = json_array();
   for (int i = 0; i < list->result_count; i++) json_array_append_new(results, result_json(&list->results[i]));
   for (int i = 0; i < limit_count; i++) json_array_append_new(measured, limits_json(&limits[i]));
   for (int i = 0; i < list->skipped_count; i++) json_array_append_new(skipped, json_string(list->skipped[i]));
-  return cli_print_json(json_pack("{s:o, s:o, s:o}", "limits", measured, "results", results, "skipped", skipped));
+  json_t *o = json_pack("{s:o, s:o, s:o}", "limits", measured, "results", results, "skipped", skipped);
+  if (failed) json_object_set_new(o, "error", json_string(nothing)), fprintf(stderr, "attn bench: %s\n", nothing);
+  int status = cli_print_json(o);
+  return failed ? CLI_FAILED : status;
 }
 
 int cmd_bench(int argc, char **argv) {
@@ -141,7 +141,9 @@ int cmd_bench(int argc, char **argv) {
   if (!(o.min_time >= 0) || o.min_time > 3600) return cli_usage(&c, "--min-time of value %g is not in [0, 3600]", o.min_time);
   static bench_list list;
   attn_limits limits[16] = { 0 };
+  if (o.limits && o.no_limits) return cli_usage(&c, "--limits and --no-limits exclude each other");
   status = collect(&c, &o, &list);
+  if (!status && o.plot) status = bench_plot(&c, o.plot, NULL); // a bad path fails before the work
   if (!c.thread_count) c.threads[c.thread_count++] = 0;
   int limit_count = o.no_limits ? 0 : c.thread_count;
   for (int i = 0; !status && i < limit_count; i++)
@@ -150,7 +152,8 @@ int cmd_bench(int argc, char **argv) {
     for (int i = 0; !status && i < list.count; i++)
       status = bench_problem(&c, &list, &list.problems[i], (int)c.threads[t], (int)o.repeat, o.min_time,
                              limit_count ? &limits[t] : NULL);
-  if (!status) status = output(&c, &o, &list, limits, limit_count);
+  if (!status && o.plot) status = bench_plot(&c, o.plot, &list);
+  if (!status) status = output(&c, &list, limits, limit_count);
   bench_free(&list);
   return status;
 }

@@ -181,6 +181,22 @@ static void skip(bench_list *list, const char *text) {
   if (!list->skipped[list->skipped_count++]) abort();
 }
 
+/* Notes why a backend does not run the problem: the selector's reasons, or else the error. */
+static void skip_backend(bench_list *list, attn_context *context, const attn_problem *p, attn_backend backend,
+                         const char *error) {
+  static attn_recommendation r;
+  char text[1024], reasons[900];
+  snprintf(text, sizeof(text), "%s: %s", backend ? attn_backend_name(backend) : "any backend", error);
+  if (context && attn_select(context, p, &r))
+    for (int i = 0; backend && i < r.rejection_count; i++) {
+      const attn_rejection *x = &r.rejections[i];
+      if (x->backend != backend) continue;
+      cli_rejection_text(&r, x, reasons, sizeof(reasons));
+      snprintf(text, sizeof(text), "%s: %s", x->implementation, reasons);
+    }
+  skip(list, text);
+}
+
 static bool prepare(const cli_common *c, bench_list *list, const attn_problem *p, attn_backend backend, attn_isa isa,
                     int threads, contender *x) {
   attn_config config = c->config;
@@ -189,9 +205,7 @@ static bool prepare(const cli_common *c, bench_list *list, const attn_problem *p
   if (isa) config.isa = isa;
   if (backend) config.preferred = backend, config.strict = true;
   if (attn_context_create(&config, &x->context) || attn_plan_create(x->context, p, &x->plan)) {
-    char text[600];
-    snprintf(text, sizeof(text), "%s: %s", backend ? attn_backend_name(backend) : "any backend", attn_last_error());
-    skip(list, text);
+    skip_backend(list, x->context, p, backend, attn_last_error());
   } else {
     x->workspace = malloc(attn_plan_workspace(x->plan) + 1);
   }
@@ -261,6 +275,7 @@ int bench_plot(const cli_common *c, const char *path, const bench_list *list) {
   if (snprintf(temporary, sizeof(temporary), "%s.tmp", path) >= (int)sizeof(temporary)) return cli_fail(c, "--plot: path too long");
   FILE *out = fopen(temporary, "w");
   if (!out) return cli_fail(c, "%s: %s", temporary, strerror(errno));
+  if (!list) return fclose(out), remove(temporary), CLI_OK;
   int height = 40 + 24 * list->result_count;
   fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", height);
   fprintf(out, "<rect width=\"960\" height=\"%d\" fill=\"white\"/>\n<text x=\"10\" y=\"20\">Share of the machine's limit (%%)</text>\n", height);

@@ -31,6 +31,7 @@ bool bench_add(bench_list *list, const attn_problem *problem);
 /* Adds results for the backends and ISA levels that the options ask for. */
 int bench_problem(const cli_common *c, bench_list *list, const attn_problem *problem, int threads, int repeat,
                   double min_time, const attn_limits *limits);
+/* Bars as SVG; without a list it only finds out whether the file can be made. */
 int bench_plot(const cli_common *c, const char *path, const bench_list *list);
 void bench_free(bench_list *list);
 

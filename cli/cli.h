@@ -61,6 +61,7 @@ attn_context *cli_context(const cli_common *c);
 enum { CLI_NUMBER = 32 };
 const char *cli_time(double seconds, char buffer[CLI_NUMBER]);
 const char *cli_bytes(double bytes, char buffer[CLI_NUMBER]);
+const char *cli_ratio(double x, char buffer[CLI_NUMBER]);
 
 /* Prints text indented and wrapped to CLI_WIDTH columns, the first line after `label`. */
 void cli_wrap(const char *label, const char *text);
@@ -86,6 +87,8 @@ int cli_finish(int status);
 /* The human text and the JSON object of a recommendation, shared by select and run. */
 void cli_print_recommendation(const attn_recommendation *r);
 json_t *cli_recommendation_json(const attn_recommendation *r);
+/* Every reason of a rejection, with "; " between. */
+void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer, size_t size);
 /* Devices as `attn info` shows them. */
 void cli_print_device(const attn_capability *c);
 json_t *cli_device_json(const attn_capability *c);

@@ -22,6 +22,11 @@ const char *cli_bytes(double bytes, char buffer[CLI_NUMBER]) {
   return buffer;
 }
 
+const char *cli_ratio(double x, char buffer[CLI_NUMBER]) {
+  snprintf(buffer, CLI_NUMBER, isfinite(x) ? "%.3g" : "unknown", x);
+  return buffer;
+}
+
 void cli_wrap(const char *label, const char *text) {
   int indent = (int)strlen(label), at = printf("%s", label);
   while (*text) {
@@ -103,6 +108,16 @@ int cli_print_json(json_t *object) {
   return cli_finish(CLI_OK);
 }
 
+void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer, size_t size) {
+  size_t at = 0;
+  if (size) buffer[0] = 0;
+  for (int i = 0; i < x->reason_count && at < size; i++) {
+    char reason[200];
+    attn_reason_text(&r->reasons[x->first_reason + i], reason, sizeof(reason));
+    at += (size_t)snprintf(buffer + at, size - at, "%s%s", i ? "; " : "", reason);
+  }
+}
+
 static void print_rejections(const attn_recommendation *r) {
   char absent[512] = "", label[64], text[2048];
   for (int i = 0; i < r->rejection_count; i++) {
@@ -113,12 +128,7 @@ static void print_rejections(const attn_recommendation *r) {
       snprintf(absent + at, sizeof(absent) - at, "%s%s", at ? ", " : "", attn_backend_name(x->backend));
       continue;
     }
-    size_t at = 0;
-    for (int j = 0; j < x->reason_count && at < sizeof(text); j++) {
-      char reason[200];
-      attn_reason_text(&reasons[j], reason, sizeof(reason));
-      at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", j ? "; " : "", reason);
-    }
+    cli_rejection_text(r, x, text, sizeof(text));
     snprintf(label, sizeof(label), "  %-28s ", x->implementation);
     cli_wrap(label, text);
   }
@@ -127,7 +137,7 @@ static void print_rejections(const attn_recommendation *r) {
 }
 
 void cli_print_recommendation(const attn_recommendation *r) {
-  char a[CLI_NUMBER], b[CLI_NUMBER], text[512];
+  char a[CLI_NUMBER], b[CLI_NUMBER], s[CLI_NUMBER], text[512];
   if (r->backend) {
     printf("%s  (%s on %s%s)\n", r->implementation, attn_backend_display_name(r->backend),
            attn_device_type_name(r->device), r->predicted ? ", predicted" : "");
@@ -142,12 +152,12 @@ void cli_print_recommendation(const attn_recommendation *r) {
     cli_table t = { 0 };
     cli_row(&t, "implementation\tscore\ttime\tspeed-up\tworkspace\tsource");
     double math = r->speedup * r->time;
-    cli_row(&t, "%s\t%s\t%s\t%.3g\t%s\t%s", r->implementation, "chosen", cli_time(r->time, a), r->speedup,
+    cli_row(&t, "%s\t%s\t%s\t%s\t%s\t%s", r->implementation, "chosen", cli_time(r->time, a), cli_ratio(r->speedup, s),
             cli_bytes((double)r->workspace_bytes, b), attn_choice_source_name(r->source));
     for (int i = 0; i < r->alternative_count; i++) {
       const attn_alternative *x = &r->alternatives[i];
-      cli_row(&t, "%s\t%.3f\t%s\t%.3g\t%s\t%s", x->implementation, x->score, cli_time(x->time, a),
-              math / x->time, cli_bytes((double)x->workspace_bytes, b), attn_choice_source_name(x->source));
+      cli_row(&t, "%s\t%.3f\t%s\t%s\t%s\t%s", x->implementation, x->score, cli_time(x->time, a),
+              cli_ratio(math / x->time, s), cli_bytes((double)x->workspace_bytes, b), attn_choice_source_name(x->source));
     }
     cli_table_print(&t);
   }
