@@ -31,14 +31,19 @@ static int64_t draw_dim(uint64_t *s) {
   return one_in(s, 2) ? between(s, 1, 40) : one_in(s, 2) ? usual[between(s, 0, 8)] : between(s, 1, 130);
 }
 
+/* Lengths are log-uniform: mostly short, now and then the longest. */
+static int64_t draw_length(uint64_t *s, int64_t most) {
+  return (int64_t)exp((double)(gen_random(s) >> 11) * 0x1p-53 * log((double)most + 0.999));
+}
+
 static void draw_sizes(uint64_t *s, const gen_options *o, attn_problem *p) {
   static const int64_t groups[] = { 1, 1, 1, 2, 3, 4, 8 };
   p->batch = one_in(s, 30) ? 0 : between(s, 1, 3);
   p->heads_kv = between(s, 1, 3);
   p->heads_q = one_in(s, 40) ? 0 : p->heads_kv * groups[between(s, 0, 6)];
-  p->seq_q = one_in(s, 4) ? between(s, 0, 3) : between(s, 1, o->max_seq);
-  p->seq_kv = one_in(s, 3) ? p->seq_q : one_in(s, 20) ? 0 : between(s, 1, o->max_seq);
-  if (one_in(s, 12)) p->seq_kv = between(s, o->max_seq, 12 * o->max_seq), p->seq_q = between(s, 1, 8);
+  p->seq_q = one_in(s, 5) ? between(s, 0, 3) : draw_length(s, o->max_seq);
+  p->seq_kv = one_in(s, 3) ? p->seq_q : one_in(s, 20) ? 0 : draw_length(s, o->max_seq);
+  if (one_in(s, 30)) p->seq_kv = between(s, 500, 1500), p->seq_q = between(s, 1, 8); // splits over keys
   p->head_dim = draw_dim(s);
   if (one_in(s, 4)) p->head_dim_v = draw_dim(s);
   if (one_in(s, 60)) p->head_dim = 576, p->head_dim_v = 512;

@@ -145,7 +145,7 @@ static int run(property *t) {
 
 int main(int argc, char **argv) {
   cli_common c = { 0 };
-  static property t = { .count = 300, .index = -1, .max_seq = 70, .features = "all" };
+  static property t = { .count = 300, .index = -1, .max_seq = 300, .features = "all" };
   int64_t seed = 1;
   const cli_option options[] = { { "--seed", CLI_INT, &seed },           { "--count", CLI_INT, &t.count },
                                  { "--index", CLI_INT, &t.index },       { "--max-seq", CLI_INT, &t.max_seq },
