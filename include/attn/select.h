@@ -59,6 +59,7 @@ typedef enum attn_reason_code {
   ATTN_REASON_MEMORY_DEVICE,         /* bytes needed, bytes the device has */
   ATTN_REASON_DEBUG,                 /* debug gives math */
   ATTN_REASON_STRICT,                /* strict demands another backend */
+  ATTN_REASON_FP8_SCALE,             /* value: attn_fp8_scale */
   ATTN_REASON_COUNT
 } attn_reason_code;
 
@@ -82,7 +83,7 @@ typedef enum attn_choice_source {
 } attn_choice_source;
 ATTN_API const char *attn_choice_source_name(attn_choice_source source);
 
-enum { ATTN_MAX_CANDIDATES = 32, ATTN_MAX_REASONS = 128, ATTN_IMPLEMENTATION_NAME = 32 };
+enum { ATTN_MAX_CANDIDATES = 32, ATTN_MAX_REASONS = 256, ATTN_IMPLEMENTATION_NAME = 32 };
 
 typedef struct attn_alternative {
   attn_backend backend;

@@ -23,24 +23,27 @@ typedef struct backend_query {
   int threads;                 /* most threads a call may use */
 } backend_query;
 
-enum { BACKEND_MAX_REASONS = 16 };
+enum { BACKEND_MAX_REASONS = 32 };
 typedef struct backend_reasons {
   int count;
   attn_reason items[BACKEND_MAX_REASONS];
 } backend_reasons;
 
-/* Adds a reason; beyond the capacity it is dropped (no backend has so many rows). */
+/* Adds a reason; beyond the capacity it is dropped (no table has so many rows that can hold at once). */
 void backend_reject(backend_reasons *reasons, attn_reason_code code, double value, double limit);
 
 /* What an implementation will do, before it is priced. */
 typedef struct backend_cost {
   double flops;       /* done, padding of tiles counted */
-  double bytes;       /* moved to and from memory */
+  double bytes;       /* moved to and from memory while the arithmetic runs */
+  double pass_bytes;  /* moved by passes before, between or after it: their time is added */
+  double bandwidth_efficiency; /* share of the bandwidth that it reaches; 0: all of it */
   double efficiency;  /* share of the peak that the inner loop reaches; (0, 1] */
   attn_dtype compute; /* whose peak counts: ATTN_F32, F16, BF16, F8E4M3 */
   int launches;       /* of GPU kernels; 0 on the CPU */
   double overhead;    /* other seconds: forks, calls, set-up */
   double items;       /* equal work items that can run side by side */
+  double item_seconds; /* of each item beside its arithmetic: first loads, last stores */
   int64_t workspace_bytes; /* exactly what a plan would ask for (CPU); predicted (GPU) */
   int splits;
 } backend_cost;

@@ -6,8 +6,6 @@
 
 /* Issuing one GPU kernel and waiting its turn: 4 us, a typical launch latency of current drivers. */
 static const double LAUNCH_SECONDS = 4e-6;
-/* Share of the nominal bandwidth that streaming kernels reach. */
-static const double GPU_BANDWIDTH_SHARE = 0.85;
 /* How much more than its fair share of bandwidth one GPU unit can draw, when others idle: a unit's
  * loads in flight limit it to about twice. On a CPU the measured bandwidth is reached by about a
  * quarter of the cores, but never by one of two. */
@@ -41,10 +39,11 @@ double cost_seconds(const backend_cost *cost, const backend_query *query, double
   double items = fmax(cost->items, 1), waves = ceil(items / slots);
   double active = items / waves; // units busy on average, the last wave's gap counted
   *units = fmin(items, slots);
-  double arithmetic = cost->flops / (peak * cost->efficiency * active / total);
-  double share = cpu ? 1 : GPU_BANDWIDTH_SHARE;
-  double memory = cost->bytes / (c->bandwidth * share * bandwidth_share(cpu, *units, total));
-  return cost->overhead + LAUNCH_SECONDS * cost->launches + fmax(arithmetic, memory);
+  double arithmetic = cost->flops / (peak * cost->efficiency * active / total) + waves * cost->item_seconds;
+  double share = cost->bandwidth_efficiency > 0 ? cost->bandwidth_efficiency : 1;
+  double bandwidth = c->bandwidth * share * bandwidth_share(cpu, *units, total);
+  return cost->overhead + LAUNCH_SECONDS * cost->launches + fmax(arithmetic, cost->bytes / bandwidth) +
+         cost->pass_bytes / (c->bandwidth * share);
 }
 
 /* A model's time is within about 35 % two times out of three; medians of records within 5 %. */

@@ -53,6 +53,7 @@ static const struct {
   [ATTN_REASON_MEMORY_BUDGET] = { "memory_budget", "needs %B of workspace, the budget is %M" },
   [ATTN_REASON_MEMORY_DEVICE] = { "memory_device", "needs %B in all, the device has %M" },
   [ATTN_REASON_DEBUG] = { "debug", "debug takes math" },
+  [ATTN_REASON_FP8_SCALE] = { "fp8_scale", "does not take fp8 scales of this kind" },
   [ATTN_REASON_STRICT] = { "strict", "strict demands another backend" },
 };
 

@@ -14,11 +14,9 @@ static bool head_dim_set(const backend_query *q, double *value, double *limit) {
 static const backend_constraint rows[] = {
   GPU_ROWS_COMMON,
   { ATTN_REASON_DTYPE, gpu_not_16bit_f32 },
-  { ATTN_REASON_OUT_DTYPE, gpu_out_dtype_differs },
   { ATTN_REASON_HEAD_DIM_SET, head_dim_set },
   { ATTN_REASON_HEAD_DIM_PAIR, gpu_head_dims_differ },
-  { ATTN_REASON_CAUSAL_ALIGNMENT, gpu_top_left },
-  { ATTN_REASON_CAUSAL_ALIGNMENT, gpu_causal_offset },
+  { ATTN_REASON_CAUSAL_ALIGNMENT, gpu_not_bottom_right },
   { ATTN_REASON_WINDOW, gpu_window },
   { ATTN_REASON_SOFTCAP, gpu_softcap },
   { ATTN_REASON_ALIBI, gpu_alibi },
@@ -26,17 +24,23 @@ static const backend_constraint rows[] = {
   { ATTN_REASON_VARLEN, gpu_varlen },
   { ATTN_REASON_PAGED, gpu_paged },
   { ATTN_REASON_KV_LENGTHS, gpu_kv_lengths },
-  { ATTN_REASON_BATCH_INVARIANT, gpu_batch_invariant },
+  { ATTN_REASON_LSE, gpu_lse },
 };
 
 static void supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(rows, q, r); }
 
+/* Blocks of steel_attention (mlx): 32 queries by 32 keys, 16 keys from head_dim 128 on. */
 static void estimate(const backend_query *q, backend_cost *cost) {
-  gpu_kernel k = { .tile_q = 32,
-                   .tile_k = 32,
-                   .efficiency = gpu_efficiency(ATTN_BACKEND_METAL, q->capability, q->problem->head_dim),
-                   .launches = 1,
-                   .max_splits = 1 };
+  const attn_problem *p = q->problem;
+  gpu_kernel k = {
+    .tile_q = 32,
+    .tile_k = p->head_dim < 128 ? 32 : 16,
+    .dim = p->head_dim,
+    .dim_v = p->head_dim_v,
+    .efficiency = gpu_efficiency(ATTN_BACKEND_METAL, q->capability, p->head_dim, p->dtype),
+    .max_splits = 1,
+    .slots_per_unit = 1,
+  };
   gpu_estimate(q, &k, cost);
 }
 
