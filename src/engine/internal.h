@@ -100,6 +100,10 @@ static inline int64_t engine_tile_floats(const engine_call *call) {
   return call->tiles.narrow ? KERNEL_NARROW_ROWS * engine_narrow_ld(dim) : dim * call->lanes;
 }
 
+/* Whether NaN or infinity came out anywhere: the sign that a removed key's value may have leaked in, as
+ * 0 times it is NaN. */
+bool engine_tile_nonfinite(const engine_call *call, const engine_tile *tile);
+
 /* What turns a lane's weights into probabilities: 1 / their sum, the sink counted; 0 for an empty row.
  * *lse (may be NULL) receives the log-sum-exp. */
 double engine_tile_factor(const engine_call *call, const engine_tile *tile, int lane, double *lse);

@@ -180,15 +180,18 @@ static void run_blocks(const engine_call *call, const engine_item *item, int til
   }
 }
 
-/* Whether NaN or Inf came out anywhere: the sign that a removed key's value may have leaked in, as 0
- * times it is NaN. */
-static bool any_nonfinite(const engine_call *call, int tiles, const engine_scratch *scratch) {
-  for (int t = 0; t < tiles; t++) {
-    const float *o = scratch->tiles[t].ot;
-    float sum = 0;
-    for (int64_t i = 0; i < engine_tile_floats(call); i++) sum += o[i] * 0.0f;
-    if (sum != 0) return true; // NaN compares unequal
+bool engine_tile_nonfinite(const engine_call *call, const engine_tile *tile) {
+  uint32_t sum = 0, bits; // adding one exponent step carries into the sign where all bits are set
+  for (int64_t i = 0; i < engine_tile_floats(call); i++) {
+    memcpy(&bits, &tile->ot[i], sizeof(bits));
+    sum |= (bits & 0x7fffffffu) + 0x00800000u;
   }
+  return sum >> 31;
+}
+
+static bool any_nonfinite(const engine_call *call, int tiles, const engine_scratch *scratch) {
+  for (int t = 0; t < tiles; t++)
+    if (engine_tile_nonfinite(call, &scratch->tiles[t])) return true;
   return false;
 }
 

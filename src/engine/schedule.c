@@ -79,15 +79,15 @@ typedef struct run {
   atomic_int *arrived; /* splits done, per block of a KV head */
 } run;
 
-/* Item i: causal work is longest first (late rows see most keys), other work walks one KV head
- * after the other so that its keys stay in cache. */
+/* Item i: one KV head after the other, so that its keys stay in cache; within a head the longest first
+ * (with causal, late rows see most keys), so that the last items are short. Longest first over all
+ * heads streams every head's keys through the cache at once: 10 % slower (docs/performance.md). */
 static engine_item get_item(const run *r, int64_t i, int64_t *block_index) {
   const attn_problem *p = r->call.problem;
   const engine_schedule *s = &r->schedule;
-  int64_t heads = kv_heads_total(p), split = i % s->splits, bh, block;
+  int64_t split = i % s->splits;
   i /= s->splits;
-  if (p->causal) bh = i % heads, block = s->blocks - 1 - i / heads;
-  else bh = i / s->blocks, block = i % s->blocks;
+  int64_t bh = i / s->blocks, block = s->blocks - 1 - i % s->blocks;
   *block_index = bh * s->blocks + block;
   engine_item item = {
     .sequence = engine_sequence_get(&r->call, bh / p->heads_kv),

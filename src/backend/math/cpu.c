@@ -177,9 +177,7 @@ static void value_pass(void *context, int64_t i, void *memory) {
   memcpy(v.tile->sum, v.sum, (size_t)lanes * sizeof(float));
   weights_probs(&r->call, &v.sequence, v.tile, v.scores, v.low, v.high);
   value_blocks(r, &v, false);
-  float sum = 0;
-  for (int64_t x = 0; x < engine_tile_floats(&r->call); x++) sum += v.tile->ot[x] * 0.0f;
-  if (r->call.masks && sum != 0) value_blocks(r, &v, true); // NaN: a removed key's value leaked in
+  if (r->call.masks && engine_tile_nonfinite(&r->call, v.tile)) value_blocks(r, &v, true);
   engine_tile_finish(&r->call, &v.sequence, v.tile, &v.scratch);
 }
 
