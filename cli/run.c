@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "run_files.h"
 
@@ -78,7 +80,7 @@ static int compare_files(const cli_common *c, const run_files *f, double *worst)
   bool same = a->ndim == r->ndim;
   for (int i = 0; same && i < a->ndim; i++) same = a->shape[i] == r->shape[i];
   if (!same) return cli_fail(c, "--reference has another shape than the output");
-  *worst = 0;
+  *worst = fmax(*worst, 0);
   for (int64_t i = 0; i < array_count(a); i++) note(element(a, i), element(r, i), worst);
   return CLI_OK;
 }
@@ -95,7 +97,7 @@ static int compare_reference(const cli_common *c, const attn_problem *resolved, 
     free(want);
     return cli_fail(c, "%s", attn_last_error());
   }
-  *worst = 0;
+  *worst = fmax(*worst, 0); // NAN until something was compared
   for (int64_t i = 0; i < count; i++) {
     int64_t column = i % dv, h, row, b = i / dv / p->heads_q / rows;
     if (p->varlen) h = i / dv % p->heads_q, row = i / dv / p->heads_q;
@@ -128,13 +130,27 @@ static int execute(const cli_common *c, attn_context *context, const attn_proble
   return status;
 }
 
+/* Most that would keep an output from being saved, found before any is. */
+static int check_folders(const cli_common *c, const run_names *n) {
+  const char *const outputs[] = { n->out, n->lse, n->weights_out, n->present_k, n->present_v };
+  for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+    char folder[4096];
+    const char *slash = outputs[i] ? strrchr(outputs[i], '/') : NULL;
+    if (!outputs[i]) continue;
+    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - outputs[i]) + 1 : 1, slash ? outputs[i] : ".");
+    if (access(folder, W_OK)) return cli_fail(c, "%s: the folder %s: %s", outputs[i], folder, strerror(errno));
+  }
+  return CLI_OK;
+}
+
 static int save(const cli_common *c, const run_names *n, const run_files *f) {
   char err[512];
   const struct {
     const char *name;
     const array *a;
-  } outputs[] = { { n->out, &f->out }, { n->lse, &f->lse }, { n->weights_out, &f->weights } };
-  for (int i = 0; i < 3; i++)
+  } outputs[] = { { n->out, &f->out }, { n->lse, &f->lse }, { n->weights_out, &f->weights },
+                  { n->present_k, &f->k }, { n->present_v, &f->v } };
+  for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++)
     if (outputs[i].name && array_save_npy(outputs[i].name, outputs[i].a, err, sizeof(err)))
       return cli_fail(c, "%s", err);
   return CLI_OK;
@@ -151,15 +167,13 @@ static int report(const cli_common *c, const attn_recommendation *r, const attn_
     json_object_set_new(j, "shape", json_string(shape));
     json_object_set_new(j, "time_ms", cli_real(1e3 * o->time));
     json_object_set_new(j, "max_error", cli_real(o->error));
-    int status = cli_print_json(j);
-    if (status) return status;
-  } else if (!options->explain) {
+    return cli_print_json(j);
+  }
+  if (!options->explain) {
     cli_wrap("chosen  ", r->implementation);
     cli_wrap("why     ", r->reason);
   }
-  if (o->error > options->tolerance)
-    return cli_fail(c, "%s: max error %.3g exceeds the tolerance %.3g", o->implementation, o->error, options->tolerance);
-  if (!c->json) printf("ok: %s, %s, max error %s\n", o->implementation, cli_time(o->time, time), error);
+  printf("ok: %s, %s, max error %s\n", o->implementation, cli_time(o->time, time), error);
   return cli_finish(CLI_OK);
 }
 
@@ -174,14 +188,30 @@ static void explain(attn_context *context, const attn_problem *p, const attn_rec
   putchar('\n');
 }
 
+/* SHAPE options that the files answer. */
+static int check_shape(const cli_common *c) {
+  static const char *const answered[] = { "--batch", "--seq", "--dim", "--mask-strides", "--alibi-stride", "--score-mod",
+                                          "--kv-lengths", "--varlen", "--prefix", "--page-size", "--num-pages",
+                                          "--pages-per-seq", "--q-strides", "--k-strides", "--v-strides", "--out-strides" };
+  char copy[sizeof(c->shape)], *save = NULL;
+  snprintf(copy, sizeof(copy), "%s", c->shape);
+  for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+    w[strcspn(w, "=")] = 0;
+    for (size_t i = 0; i < sizeof(answered) / sizeof(answered[0]); i++)
+      if (!strcmp(w, answered[i])) return cli_usage(c, "%s: the files say this", w);
+  }
+  return CLI_OK;
+}
+
 static int run(cli_common *c, run_options *options, run_files *f) {
   attn_problem p, resolved;
   attn_io io = { .dropout_seed = (uint64_t)options->seed };
   char shape[4200];
   snprintf(shape, sizeof(shape), "--heads 0 --seq 0 --dim 1 %s", c->shape); // sizes come from the files
   if (attn_problem_parse(shape, &p)) return cli_usage(c, "%s", attn_last_error());
-  if (options->names.weights_out && !p.weights) return cli_usage(c, "--weights-out needs --weights KIND");
-  int status = run_files_load(c, &options->names, f, &p, &io);
+  if (!options->names.weights_out != !p.weights) return cli_usage(c, "--weights KIND and --weights-out go together");
+  int status = check_folders(c, &options->names);
+  if (!status) status = run_files_load(c, &options->names, f, &p, &io);
   if (status) return status;
   if (attn_problem_resolve(&p, &resolved)) return cli_fail(c, "%s", attn_last_error());
   attn_context *context = cli_context(c);
@@ -193,6 +223,8 @@ static int run(cli_common *c, run_options *options, run_files *f) {
   if (!status) status = execute(c, context, &resolved, &io, options->repeat, &o);
   if (!status && f->reference.data) status = compare_files(c, f, &o.error);
   if (!status && options->check) status = compare_reference(c, &resolved, &io, f, &o.error);
+  if (!status && o.error > options->tolerance)
+    status = cli_fail(c, "%s: max error %.3g exceeds the tolerance %.3g", o.implementation, o.error, options->tolerance);
   if (!status) status = save(c, &options->names, f);
   if (!status) status = report(c, &r, &p, &o, options);
   attn_context_destroy(context);
@@ -227,6 +259,8 @@ int cmd_run(int argc, char **argv) {
   if (c.config.capability) return cli_usage(&c, "--hw predicts, run needs the hardware: use select");
   if ((status = cli_single(&c))) return status;
   if (o.repeat < 0 || o.repeat > 1000000) return cli_usage(&c, "--repeat of value %lld is not in [0, 1000000]", (long long)o.repeat);
+  if (isfinite(o.tolerance) && !n->reference && !o.check) return cli_usage(&c, "--tolerance needs --reference or --check");
+  if ((status = check_shape(&c))) return status;
   if (!(o.tolerance >= 0)) return cli_usage(&c, "--tolerance of value %g is no number >= 0", o.tolerance);
   run_files f = { 0 };
   status = run(&c, &o, &f);

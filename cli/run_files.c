@@ -13,7 +13,7 @@ static int load(const cli_common *c, const char *what, const char *spec, array *
 }
 
 /* What an array's elements are, given what the user said they are. */
-static int dtype_of(const cli_common *c, const char *what, const array *a, attn_dtype said, attn_dtype *out) {
+static int element_type(const cli_common *c, const char *what, const array *a, attn_dtype said, attn_dtype *out) {
   switch (a->dtype) {
   case ARRAY_F64: *out = ATTN_F64; return CLI_OK;
   case ARRAY_F32: *out = ATTN_F32; return CLI_OK;
@@ -32,6 +32,13 @@ static int dtype_of(const cli_common *c, const char *what, const array *a, attn_
     return cli_fail(c, "%s holds i8; say --kv-dtype int8, with --k-scale and --v-scale", what);
   default: return cli_fail(c, "%s holds %s, which attention does not take", what, array_dtype_name(a->dtype));
   }
+}
+
+static int dtype_of(const cli_common *c, const char *what, const array *a, attn_dtype said, attn_dtype *out) {
+  int status = element_type(c, what, a, said, out);
+  if (!status && said && said != *out)
+    status = cli_fail(c, "%s holds %s, the command line says %s", what, attn_dtype_name(*out), attn_dtype_name(said));
+  return status;
 }
 
 /* A tensor as [batch, heads, seq, dim] with strides in elements. */
@@ -63,6 +70,8 @@ static int view_of(const cli_common *c, const char *what, const array *a, int64_
   } else {
     return cli_fail(c, "%s has %d dimensions, not 2, 3 or 4", what, a->ndim);
   }
+  if (heads > 0 && v->n[1] != heads)
+    return cli_fail(c, "%s has %lld heads, --heads says %lld", what, (long long)v->n[1], (long long)heads);
   return CLI_OK;
 }
 
@@ -119,18 +128,18 @@ static int load_floats(const cli_common *c, const char *what, const char *name, 
   int status = load(c, what, name, a);
   if (status) return status;
   if (a->dtype != ARRAY_F32) return cli_fail(c, "%s holds %s, not f32", what, array_dtype_name(a->dtype));
-  if (array_count(a) < need || (need && array_count(a) != need))
+  if (array_count(a) != need)
     return cli_fail(c, "%s holds %lld numbers, not %lld", what, (long long)array_count(a), (long long)need);
   *out = a->data;
   return CLI_OK;
 }
 
 /* Past keys before the new ones, along the sequence. */
-static int prepend(const cli_common *c, const char *what, const char *past_name, const char *present_name, int64_t heads,
-                   attn_layout layout, array *a) {
+static int prepend(const cli_common *c, const char *what, const char *past_name, int64_t heads, attn_layout layout,
+                   array *a) {
   array past = { 0 }, all = { 0 };
   view p, n;
-  char err[512];
+  bool rows_first = layout == ATTN_LAYOUT_BSHD;
   int status = load(c, what, past_name, &past);
   if (!status) status = view_of(c, what, &past, heads, layout, false, false, &p);
   if (!status) status = view_of(c, "the new keys", a, heads, layout, false, false, &n);
@@ -140,6 +149,7 @@ static int prepend(const cli_common *c, const char *what, const char *past_name,
   int64_t seq = status ? 0 : p.n[2] + n.n[2], d = status ? 0 : p.n[3];
   if (!status) {
     all = (array){ .dtype = a->dtype, .ndim = 4, .shape = { p.n[0], p.n[1], seq, d } };
+    if (rows_first) all.shape[1] = seq, all.shape[2] = p.n[1];
     all.bytes = (size_t)(p.n[0] * p.n[1] * seq * d) * e;
     all.data = all.owner = array_alloc(all.bytes);
     if (!all.data) status = cli_fail(c, "%s: out of memory", what);
@@ -150,9 +160,9 @@ static int prepend(const cli_common *c, const char *what, const char *past_name,
       const array *source = i < p.n[2] ? &past : a;
       int64_t row = i < p.n[2] ? i : i - p.n[2], b = bh / p.n[1], h = bh % p.n[1];
       int64_t at = b * from->s.batch + h * from->s.head + row * from->s.row;
-      memcpy((char *)all.data + (size_t)((bh * seq + i) * d) * e, (const char *)source->data + (size_t)at * e, (size_t)d * e);
+      int64_t to = rows_first ? (b * seq + i) * p.n[1] + h : bh * seq + i;
+      memcpy((char *)all.data + (size_t)(to * d) * e, (const char *)source->data + (size_t)at * e, (size_t)d * e);
     }
-  if (!status && present_name && array_save_npy(present_name, &all, err, sizeof(err))) status = cli_fail(c, "%s", err);
   array_release(&past);
   if (status) {
     array_release(&all);
@@ -170,7 +180,7 @@ static int set_mask(const cli_common *c, const array *m, attn_problem *p) {
   if (m->ndim < 1 || m->ndim > 4) return cli_fail(c, "the mask has %d dimensions, not 1 to 4", m->ndim);
   p->mask = m->dtype == ARRAY_BOOL ? ATTN_MASK_BOOL : ATTN_MASK_ADDITIVE;
   if (m->dtype != ARRAY_BOOL) {
-    int status = dtype_of(c, "the mask", m, ATTN_BF16, &dtype);
+    int status = element_type(c, "the mask", m, ATTN_BF16, &dtype);
     if (status) return status;
     p->mask_dtype = dtype;
   }
@@ -192,10 +202,10 @@ static int set_tensors(const cli_common *c, run_files *f, attn_problem *p, bool 
   int64_t kv_heads = p->heads_kv ? p->heads_kv : p->heads_q;
   attn_layout layout = p->layout;
   int status = dtype_of(c, "Q", &f->q, p->dtype, &p->dtype);
-  if (!status) status = dtype_of(c, "K", &f->k, p->kv_dtype ? p->kv_dtype : p->dtype, &kd);
-  if (!status) status = dtype_of(c, "V", &f->v, p->kv_dtype ? p->kv_dtype : p->dtype, &vd);
-  if (!status && p->kv_dtype && p->kv_dtype != kd)
-    status = cli_fail(c, "K holds %s, --kv-dtype says %s", attn_dtype_name(kd), attn_dtype_name(p->kv_dtype));
+  attn_dtype kv_said = p->kv_dtype ? p->kv_dtype : p->dtype;
+  if (!status && p->kv_dtype) status = dtype_of(c, "K", &f->k, kv_said, &kd);
+  else if (!status) status = element_type(c, "K", &f->k, kv_said, &kd);
+  if (!status) status = element_type(c, "V", &f->v, kv_said, &vd);
   if (!status && kd != vd) status = cli_fail(c, "K holds %s, V holds %s", attn_dtype_name(kd), attn_dtype_name(vd));
   if (!status) status = view_of(c, "Q", &f->q, p->heads_q, layout, packed, false, &q);
   if (!status) status = view_of(c, "K", &f->k, kv_heads, layout, packed, paged, &k);
@@ -273,6 +283,31 @@ static int set_prefix(const cli_common *c, const run_names *n, run_files *f, att
   return CLI_OK;
 }
 
+static bool is_fp8(attn_dtype t) { return t == ATTN_F8E4M3 || t == ATTN_F8E5M2; }
+
+/* Scales of fp8 tensors, one or one a head, and of an int8 cache, one a row and head. */
+static int set_scales(const cli_common *c, const run_names *n, run_files *f, const attn_problem *p, attn_io *io) {
+  int64_t rows = p->page_size ? p->num_pages * p->page_size : p->varlen ? p->total_kv : p->batch * (p->seq_kv - p->prefix);
+  const struct {
+    const char *what, *name;
+    const float **to;
+    attn_dtype type;
+    int64_t heads;
+  } all[] = { { "--q-scale", n->q_scale, &io->q_scale, p->dtype, p->heads_q },
+              { "--k-scale", n->k_scale, &io->k_scale, p->kv_dtype, p->heads_kv },
+              { "--v-scale", n->v_scale, &io->v_scale, p->kv_dtype, p->heads_kv } };
+  int status = CLI_OK;
+  for (int i = 0; !status && i < 3; i++) {
+    if (!all[i].name) continue;
+    bool fp8 = is_fp8(all[i].type) && p->fp8_scale;
+    if (!fp8 && all[i].type != ATTN_INT8)
+      return cli_fail(c, "%s is for fp8 with --fp8-scale tensor or head, and for an int8 cache", all[i].what);
+    int64_t need = !fp8 ? rows * all[i].heads : p->fp8_scale == ATTN_FP8_SCALE_HEAD ? all[i].heads : 1;
+    status = load_floats(c, all[i].what, all[i].name, f, all[i].to, need);
+  }
+  return status;
+}
+
 static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
   int status = CLI_OK;
   int64_t count;
@@ -293,10 +328,7 @@ static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn
   }
   if (n->alibi) p->alibi = true, status = load_floats(c, "--alibi", n->alibi, f, &io->alibi_slopes, p->heads_q);
   if (!status && n->sinks) p->sinks = true, status = load_floats(c, "--sinks", n->sinks, f, &io->sinks, p->heads_q);
-  if (!status && n->q_scale) status = load_floats(c, "--q-scale", n->q_scale, f, &io->q_scale, 0);
-  if (!status && n->k_scale) status = load_floats(c, "--k-scale", n->k_scale, f, &io->k_scale, 0);
-  if (!status && n->v_scale) status = load_floats(c, "--v-scale", n->v_scale, f, &io->v_scale, 0);
-  return status;
+  return status ? status : set_scales(c, n, f, p, io);
 }
 
 static int allocate(const cli_common *c, array *a, array_dtype dtype, int ndim, const int64_t *shape) {
@@ -351,8 +383,12 @@ int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_p
   if (!status) status = load(c, "-v", n->v, &f->v);
   int64_t kv_heads = p->heads_kv ? p->heads_kv : p->heads_q;
   if (!status && !n->past_k != !n->past_v) status = cli_usage(c, "--past-k and --past-v go together");
-  if (!status && n->past_k) status = prepend(c, "--past-k", n->past_k, n->present_k, kv_heads, p->layout, &f->k);
-  if (!status && n->past_v) status = prepend(c, "--past-v", n->past_v, n->present_v, kv_heads, p->layout, &f->v);
+  if (!status && !n->past_k && (n->present_k || n->present_v))
+    status = cli_usage(c, "--present-k and --present-v need --past-k and --past-v");
+  if (!status && n->past_k && (n->cu_seqlens || n->block_table))
+    status = cli_usage(c, "--past-k goes with neither --cu-seqlens nor --block-table");
+  if (!status && n->past_k) status = prepend(c, "--past-k", n->past_k, kv_heads, p->layout, &f->k);
+  if (!status && n->past_v) status = prepend(c, "--past-v", n->past_v, kv_heads, p->layout, &f->v);
   if (!status && n->block_table && !p->page_size) p->page_size = 1; // the real one is in K's shape
   if (!status) status = set_tensors(c, f, p, n->cu_seqlens != NULL);
   if (!status && n->cu_seqlens) status = set_offsets(c, n->cu_seqlens, f, p, io);
