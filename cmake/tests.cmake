@@ -51,3 +51,11 @@ foreach(name test_threads test_execute test_select)
     set_tests_properties(${name} PROPERTIES LABELS threads)
   endif()
 endforeach()
+
+if(ATTN_BUILD_CLI AND TARGET attn-conformance)
+  set(CONFORMANCE ${CMAKE_SOURCE_DIR}/tests/conformance)
+  add_test(NAME attn_conformance COMMAND attn-conformance ${CONFORMANCE}/cases)
+  add_test(NAME attn_conformance_all COMMAND attn-conformance ${CONFORMANCE}/cases --backend all)
+  add_test(NAME attn_conformance_damaged
+    COMMAND ${CONFORMANCE}/test_damaged.sh $<TARGET_FILE:attn-conformance> ${CONFORMANCE}/cases)
+endif()
