@@ -209,6 +209,10 @@ static int run(cli_common *c, run_options *options, run_files *f) {
   char shape[4200];
   snprintf(shape, sizeof(shape), "--heads 0 --seq 0 --dim 1 %s", c->shape); // sizes come from the files
   if (attn_problem_parse(shape, &p)) return cli_usage(c, "%s", attn_last_error());
+  attn_problem said = p; // without what only the files' types can tell
+  said.kv_dtype = said.out_dtype = ATTN_DTYPE_DEFAULT, said.fp8_scale = ATTN_FP8_SCALE_NONE;
+  if (p.layout == ATTN_LAYOUT_STRIDED) return cli_usage(c, "--layout of value \"strided\": files are bhsd or bshd");
+  if (attn_problem_validate(&said)) return cli_usage(c, "%s", attn_last_error());
   if (!options->names.weights_out != !p.weights) return cli_usage(c, "--weights KIND and --weights-out go together");
   int status = check_folders(c, &options->names);
   if (!status) status = run_files_load(c, &options->names, f, &p, &io);
