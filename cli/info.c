@@ -128,7 +128,7 @@ json_t *cli_device_json(const attn_capability *c) {
 static int print_profiles(const cli_common *c) {
   json_t *list = json_array();
   cli_table t = { 0 };
-  cli_row(&t, "name\tdevice\tarch\tunits\tmemory\tGB/s\tf16 TFLOP/s\tf32 TFLOP/s");
+  cli_row(&t, "name\tdevice\tarch\tunits\tmemory\tGB/s\tTFLOP/s f16\tf32");
   for (int i = 0; i < attn_profile_count(); i++) {
     const attn_capability *p = attn_profile_get(i);
     char memory[CLI_NUMBER], half[32] = "-";
@@ -146,6 +146,17 @@ static int print_profiles(const cli_common *c) {
   json_decref(list);
   cli_table_print(&t);
   return cli_finish(CLI_OK);
+}
+
+/* The kernel of the highest level that runs here and that the configuration allows. */
+static int kernel_in_use(const cli_common *c, const attn_kernel_info *k, int count) {
+  attn_context *context = cli_context(c);
+  attn_isa most = context ? attn_context_config(context)->isa : ATTN_ISA_AUTO;
+  int best = -1;
+  for (int i = 0; i < count; i++)
+    if (k[i].ok && (!most || k[i].isa <= most)) best = i;
+  attn_context_destroy(context);
+  return best;
 }
 
 static json_t *kernels_json(const attn_kernel_info *k, int count) {
@@ -187,11 +198,12 @@ int cmd_info(int argc, char **argv) {
   for (int i = 0; i < count; i++) cli_print_device(&devices[i]), putchar('\n');
   if (!c.config.capability) {
     printf("CPU kernels\n");
+    int used = kernel_in_use(&c, kernels, levels);
     for (int i = 0; i < levels; i++) {
       char text[160];
       snprintf(text, sizeof(text), "%s%s",
                kernels[i].ok ? "self-check ok" : kernels[i].reason,
-               kernels[i].ok && i + 1 == levels ? ", in use" : "");
+               i == used ? ", in use" : "");
       line(kernels[i].name, text);
     }
     if (notes[0]) printf("\n"), cli_wrap("not found  ", notes);

@@ -37,39 +37,27 @@ int cmd_select(int argc, char **argv) {
   attn_context *context = cli_context(&c);
   if (!context) return CLI_FAILED;
   static attn_recommendation r;
-  attn_status chosen = attn_select(context, &problem, &r);
-  if (chosen) {
-    char why[1024];
-    snprintf(why, sizeof(why), "%s", attn_last_error());
-    if (c.json) {
-      json_t *o = cli_recommendation_json(&r);
-      json_object_set_new(o, "backend", json_null());
-      json_object_set_new(o, "error", json_string(why));
-      cli_print_json(o);
-    } else {
-      cli_print_recommendation(&r);
-      fflush(stdout);
-    }
-    fprintf(stderr, "attn select: %s\n", why);
-    attn_context_destroy(context);
-    return CLI_FAILED;
-  }
+  char why[1024] = "", text[1024];
+  if (attn_select(context, &problem, &r)) snprintf(why, sizeof(why), "%s", attn_last_error());
+  attn_problem_format(&problem, text, sizeof(text));
   if (c.json) {
     json_t *o = cli_recommendation_json(&r);
-    char text[1024];
-    attn_problem_format(&problem, text, sizeof(text));
     json_object_set_new(o, "shape", json_string(text));
     json_object_set_new(o, "hardware", json_string(attn_context_capability(context)->name));
+    if (why[0]) {
+      json_object_set_new(o, "backend", json_null());
+      json_object_set_new(o, "implementation", json_null());
+      json_object_set_new(o, "error", json_string(why));
+    }
     status = cli_print_json(o);
   } else {
-    char text[1024];
-    attn_problem_format(&problem, text, sizeof(text));
     printf("on %s\n", attn_context_capability(context)->name);
     cli_wrap("problem ", text);
     putchar('\n');
     cli_print_recommendation(&r);
     status = cli_finish(CLI_OK);
   }
+  if (why[0]) fprintf(stderr, "attn select: %s\n", why);
   attn_context_destroy(context);
-  return status;
+  return why[0] ? CLI_FAILED : status;
 }

@@ -69,7 +69,7 @@ __attribute__((format(printf, 1, 2))) static inline const spawned *attn(const ch
   va_start(args, format);
   vsnprintf(arguments, sizeof(arguments), format, args);
   va_end(args);
-  snprintf(command, sizeof(command), "'%s' %s >stdout.txt 2>stderr.txt", ATTN_COMMAND, arguments);
+  snprintf(command, sizeof(command), ">stdout.txt 2>stderr.txt '%s' %s", ATTN_COMMAND, arguments);
   int raw = system(command); // NOLINT(cert-env33-c): the shell reads the tests' own quoted words
   assert_true(WIFEXITED(raw));
   s.status = WEXITSTATUS(raw);
