@@ -235,7 +235,9 @@ void engine_tile_finish(const engine_call *call, const engine_sequence *s, engin
     int64_t offset = engine_query_offset(call, s, &p->out_strides, tile->head[lane], tile->query[lane]);
     int64_t bytes = call->out_type->block_bytes, col = p->out_strides.col;
     char *dst = (char *)call->io->out + offset * bytes;
-    if (col == 1) call->out_type->from_f32(rows[lane], dst, p->head_dim_v);
+    bool vectors = p->out_dtype == ATTN_F16 || p->out_dtype == ATTN_BF16;
+    if (col == 1 && vectors) call->kernels->narrow(p->out_dtype, rows[lane], dst, p->head_dim_v);
+    else if (col == 1) call->out_type->from_f32(rows[lane], dst, p->head_dim_v);
     else
       for (int64_t c = 0; c < p->head_dim_v; c++)
         call->out_type->from_f32(rows[lane] + c, dst + c * col * bytes, 1);

@@ -34,10 +34,12 @@ bool engine_mask_row(const engine_call *call, int64_t offset, int64_t begin, int
   bool any = false;
   if (p->mask == ATTN_MASK_BOOL) {
     const uint8_t *m = (const uint8_t *)call->io->mask + offset + begin * stride;
-    for (int j = 0; j < have; j++) {
-      dst[j] = m[j * stride] ? 0.0f : -INFINITY;
-      any |= m[j * stride] != 0;
-    }
+    uint8_t seen = 0;
+    if (stride == 1) // apart, so that it becomes vectors
+      for (int j = 0; j < have; j++) seen |= m[j], dst[j] = m[j] ? 0.0f : -INFINITY;
+    else
+      for (int j = 0; j < have; j++) seen |= m[j * stride], dst[j] = m[j * stride] ? 0.0f : -INFINITY;
+    any = seen != 0;
   } else {
     const dtype_info *type = call->mask_type;
     const char *m = (const char *)call->io->mask + (offset + begin * stride) * type->block_bytes;

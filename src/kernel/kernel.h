@@ -77,6 +77,8 @@ typedef struct kernel_table {
                         float *o, int64_t ldo);
   /* n consecutive f32, f16 or bf16 elements to f32. */
   void (*widen)(attn_dtype type, const void *src, float *dst, int64_t n);
+  /* And back, rounded to nearest even, NaN kept quiet: the bits of dtype_get(type)->from_f32. */
+  void (*narrow)(attn_dtype type, const float *src, void *dst, int64_t n);
 } kernel_table;
 
 extern const kernel_table kernel_scalar;

@@ -117,6 +117,10 @@ static void widen(attn_dtype type, const void *src, float *dst, int64_t n) {
   for (int64_t c = 0; c < n; c++) dst[c] = element(type, src, c);
 }
 
+static void narrow(attn_dtype type, const float *src, void *dst, int64_t n) {
+  dtype_get(type)->from_f32(src, dst, n);
+}
+
 static void narrow_scores(attn_dtype type, const void *k, int64_t ldk, int keys, const float *q,
                           int64_t ldq, int rows, int64_t dim, int lanes, float *p) {
   for (int j = 0; j < keys; j++)
@@ -159,4 +163,5 @@ const kernel_table kernel_scalar = {
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,
   .widen = widen,
+  .narrow = narrow,
 };

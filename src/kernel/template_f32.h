@@ -282,4 +282,5 @@ const kernel_table TABLE = {
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,
   .widen = widen,
+  .narrow = narrow,
 };

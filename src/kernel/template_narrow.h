@@ -175,3 +175,25 @@ static void widen(attn_dtype type, const void *src, float *dst, int64_t n) {
   else if (type == ATTN_BF16) widen_type(ATTN_BF16, src, dst, n);
   else widen_type(ATTN_F32, src, dst, n);
 }
+
+/* The last few elements go through a vector of zeros: 16-bit partial stores are not on every level. */
+INLINE void narrow_type(const int type, const float *src, uint16_t *dst, int64_t n) {
+  int64_t c = 0;
+  for (; c + VW <= n; c += VW)
+    if (type == ATTN_F16) vf_to_f16(dst + c, vf_loadu(src + c));
+    else vf_to_bf16(dst + c, vf_loadu(src + c));
+  if (c == n) return;
+  uint16_t last[VW];
+  vf x = vf_load_part(src + c, n - c);
+  if (type == ATTN_F16) vf_to_f16(last, x);
+  else vf_to_bf16(last, x);
+  for (int64_t i = 0; c + i < n; i++) dst[c + i] = last[i];
+}
+
+static void narrow(attn_dtype type, const float *src, void *dst, int64_t n) {
+  float *out = dst;
+  if (type == ATTN_F16) narrow_type(ATTN_F16, src, dst, n);
+  else if (type == ATTN_BF16) narrow_type(ATTN_BF16, src, dst, n);
+  else
+    for (int64_t c = 0; c < n; c++) out[c] = src[c];
+}

@@ -314,6 +314,29 @@ static void narrow_round(const kernel_table *t) {
   guarded_free(&k), guarded_free(&q), guarded_free(&alive);
 }
 
+/* Every kind of float, rounded as the portable conversion rounds. */
+static void narrow_conversion_round(const kernel_table *t) {
+  static const attn_dtype types[] = { ATTN_F16, ATTN_BF16 };
+  int64_t n = random_int(&state, 1, 100);
+  guarded src = guarded_new((size_t)n * 4), dst = guarded_new((size_t)n * 2);
+  for (int k = 0; k < 2; k++) {
+    uint16_t expected[100];
+    for (int64_t i = 0; i < n; i++) {
+      uint32_t bits = (uint32_t)random_next(&state);
+      if (i % 3 == 0) bits = 0x38000000u + bits % 0x10000000u; // near the range of f16
+      if (i % 7 == 0) bits = (bits & 0xfffff000u) | 0x1000u * (bits & 1); // ties
+      memcpy((char *)src.data + 4 * i, &bits, 4);
+    }
+    dtype_get(types[k])->from_f32(src.data, expected, n);
+    t->narrow(types[k], src.data, dst.data, n);
+    for (int64_t i = 0; i < n; i++)
+      if (((uint16_t *)dst.data)[i] != expected[i])
+        fail_msg("narrow of %s to %s: %a gives %04x, portable %04x", t->name, attn_dtype_name(types[k]),
+                 (double)f(src)[i], ((uint16_t *)dst.data)[i], expected[i]);
+  }
+  guarded_free(&src), guarded_free(&dst);
+}
+
 /* NaN scores reach the weights, but never the maxima; masks win over NaN. */
 static void special_round(const kernel_table *t) {
   _Alignas(64) float p[2 * KERNEL_MAX_LANES], max[KERNEL_MAX_LANES], new_max[KERNEL_MAX_LANES];
@@ -363,6 +386,11 @@ static void test_narrow_kernels(void **unused) {
   for_each_level(narrow_round, 3 * ROUNDS);
 }
 
+static void test_narrowing_conversion(void **unused) {
+  (void)unused;
+  for_each_level(narrow_conversion_round, 20 * ROUNDS);
+}
+
 static void test_nan_scores(void **unused) {
   (void)unused;
   for_each_level(special_round, 1);
@@ -408,6 +436,7 @@ int main(void) {
     cmocka_unit_test(test_every_kernel_agrees_with_scalar),
     cmocka_unit_test(test_masked_values_keep_poison_out),
     cmocka_unit_test(test_narrow_kernels),
+    cmocka_unit_test(test_narrowing_conversion),
     cmocka_unit_test(test_nan_scores),
     cmocka_unit_test(test_selfcheck_catches_a_wrong_kernel),
   };

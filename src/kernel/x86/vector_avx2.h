@@ -113,6 +113,21 @@ INLINE vf vf_from_bf16(const uint16_t *p) {
 }
 INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) { return vf_widen_bf16(load16_part(p, n)); }
 INLINE void vf_storeu(float *p, vf x) { _mm256_storeu_ps(p, x); }
+INLINE void vf_to_f16(uint16_t *p, vf x) {
+  _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* Adds half of the last kept place, less one when it is even; NaN is made quiet instead. */
+INLINE void vf_to_bf16(uint16_t *p, vf x) {
+  __m256i u = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
+  __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), one);
+  __m256i r = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff))), 16);
+  __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
+  __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  r = _mm256_blendv_epi8(r, quiet, nan);
+  __m128i low = _mm256_castsi256_si128(r), high = _mm256_extracti128_si256(r, 1);
+  _mm_storeu_si128((__m128i *)(void *)p, _mm_packus_epi32(low, high));
+}
+
 /* A hint: any address is legal. */
 INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 INLINE vf vf_loadu(const float *p) { return _mm256_loadu_ps(p); }

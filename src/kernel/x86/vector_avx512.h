@@ -116,6 +116,19 @@ INLINE vf vf_from_bf16_part(const uint16_t *p, int64_t n) {
   return vf_widen_bf16(_mm256_maskz_loadu_epi16(part(n), p));
 }
 INLINE void vf_storeu(float *p, vf x) { _mm512_storeu_ps(p, x); }
+INLINE void vf_to_f16(uint16_t *p, vf x) {
+  _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* Adds half of the last kept place, less one when it is even; NaN is made quiet instead. */
+INLINE void vf_to_bf16(uint16_t *p, vf x) {
+  __m512i u = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);
+  __m512i even = _mm512_and_si512(_mm512_srli_epi32(u, 16), one);
+  __m512i r = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
+  __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(0x40));
+  r = _mm512_mask_mov_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet);
+  _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(r));
+}
+
 /* A hint: any address is legal. */
 INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 INLINE vf vf_loadu(const float *p) { return _mm512_loadu_ps(p); }
