@@ -36,7 +36,9 @@ static double uniform(uint64_t *s) {
   return ((double)(*s >> 11) + 0.5) * 0x1p-53;
 }
 
-static float normal(uint64_t *s) { return (float)(sqrt(-2 * log(uniform(s))) * cos(6.283185307179586 * uniform(s))); }
+static float normal(uint64_t *s) {
+  return (float)(sqrt(-2 * log(uniform(s))) * cos(6.283185307179586 * uniform(s)));
+}
 
 /* Elements of a type near N(0, 1); block and 8-bit types get small harmless patterns. */
 static void *random_elements(bench_data *d, attn_dtype type, int64_t count) {
@@ -56,21 +58,34 @@ static void *random_elements(bench_data *d, attn_dtype type, int64_t count) {
     memcpy(&bits, &x, sizeof(bits));
     uint16_t half;
     switch (type) {
-    case ATTN_F32: memcpy(p + 4 * i, &x, 4); break;
-    case ATTN_F64: memcpy(p + 8 * i, &(double){ (double)x }, 8); break;
-    case ATTN_BF16: half = (uint16_t)(bits >> 16), memcpy(p + 2 * i, &half, 2); break;
-    case ATTN_F16: // magnitudes 0.5 to 2 and a sign are normal enough
-      half = (uint16_t)((0x3800 + (bits & 0x7ff)) | (bits >> 31 << 15)), memcpy(p + 2 * i, &half, 2);
+    case ATTN_F32:
+      memcpy(p + 4 * i, &x, 4);
       break;
-    case ATTN_F8E4M3: p[i] = (unsigned char)((0x30 + (bits & 7)) | bits >> 31 << 7); break;
-    case ATTN_F8E5M2: p[i] = (unsigned char)((0x38 + (bits & 3)) | bits >> 31 << 7); break;
-    default: break;
+    case ATTN_F64:
+      memcpy(p + 8 * i, &(double){ (double)x }, 8);
+      break;
+    case ATTN_BF16:
+      half = (uint16_t)(bits >> 16), memcpy(p + 2 * i, &half, 2);
+      break;
+    case ATTN_F16: // magnitudes 0.5 to 2 and a sign are normal enough
+      half = (uint16_t)((0x3800 + (bits & 0x7ff)) | (bits >> 31 << 15)),
+      memcpy(p + 2 * i, &half, 2);
+      break;
+    case ATTN_F8E4M3:
+      p[i] = (unsigned char)((0x30 + (bits & 7)) | bits >> 31 << 7);
+      break;
+    case ATTN_F8E5M2:
+      p[i] = (unsigned char)((0x38 + (bits & 3)) | bits >> 31 << 7);
+      break;
+    default:
+      break;
     }
   }
   if (type == ATTN_INT8 || type == ATTN_Q8_0 || type == ATTN_Q4_0) {
     int64_t step = type == ATTN_Q8_0 ? 34 : type == ATTN_Q4_0 ? 18 : 0;
     for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)(i * 37 % 61);
-    for (int64_t i = 0; step && i < bytes; i += step) p[i] = 0, p[i + 1] = 0x20; // f16 scale of 2^-7
+    for (int64_t i = 0; step && i < bytes; i += step)
+      p[i] = 0, p[i + 1] = 0x20; // f16 scale of 2^-7
   }
   return p;
 }
@@ -81,9 +96,11 @@ static float *ones(bench_data *d, int64_t count) {
   return p;
 }
 
-static int64_t span(int64_t outer, int64_t heads, int64_t rows, int64_t dim, const attn_strides *s) {
+static int64_t span(int64_t outer, int64_t heads, int64_t rows, int64_t dim,
+                    const attn_strides *s) {
   if (!outer || !heads || !rows) return 0;
-  return (outer - 1) * s->batch + (heads - 1) * s->head + (rows - 1) * s->row + (dim - 1) * s->col + 1;
+  return (outer - 1) * s->batch + (heads - 1) * s->head + (rows - 1) * s->row + (dim - 1) * s->col +
+         1;
 }
 
 static int32_t *offsets(bench_data *d, int64_t batch, int64_t total) {
@@ -92,9 +109,11 @@ static int32_t *offsets(bench_data *d, int64_t batch, int64_t total) {
   return p;
 }
 
-static void identity_mod(void *user, float *scores, int64_t ld, int64_t batch, int lanes, const int64_t *head,
-                         const int64_t *q_index, int64_t kv_begin, int64_t kv_count) {
-  (void)user, (void)scores, (void)ld, (void)batch, (void)lanes, (void)head, (void)q_index, (void)kv_begin, (void)kv_count;
+static void identity_mod(void *user, float *scores, int64_t ld, int64_t batch, int lanes,
+                         const int64_t *head, const int64_t *q_index, int64_t kv_begin,
+                         int64_t kv_count) {
+  (void)user, (void)scores, (void)ld, (void)batch, (void)lanes, (void)head, (void)q_index,
+      (void)kv_begin, (void)kv_count;
 }
 
 /* False when memory is short. */
@@ -105,10 +124,14 @@ static bool make_data(const attn_problem *r, bench_data *d) {
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
   int64_t rows = r->batch * r->heads_q * r->seq_q, mask = 1;
   attn_io *io = &d->io;
-  io->q = random_elements(d, r->dtype, span(q_outer, r->heads_q, q_rows, r->head_dim, &r->q_strides));
-  io->k = random_elements(d, r->kv_dtype, span(kv_outer, r->heads_kv, kv_rows, r->head_dim, &r->k_strides));
-  io->v = random_elements(d, r->kv_dtype, span(kv_outer, r->heads_kv, kv_rows, r->head_dim_v, &r->v_strides));
-  io->out = random_elements(d, r->out_dtype, span(q_outer, r->heads_q, q_rows, r->head_dim_v, &r->out_strides));
+  io->q =
+      random_elements(d, r->dtype, span(q_outer, r->heads_q, q_rows, r->head_dim, &r->q_strides));
+  io->k = random_elements(d, r->kv_dtype,
+                          span(kv_outer, r->heads_kv, kv_rows, r->head_dim, &r->k_strides));
+  io->v = random_elements(d, r->kv_dtype,
+                          span(kv_outer, r->heads_kv, kv_rows, r->head_dim_v, &r->v_strides));
+  io->out = random_elements(d, r->out_dtype,
+                            span(q_outer, r->heads_q, q_rows, r->head_dim_v, &r->out_strides));
   if (r->prefix) {
     io->k_prefix = random_elements(d, r->kv_dtype, r->heads_kv * r->prefix * r->head_dim);
     io->v_prefix = random_elements(d, r->kv_dtype, r->heads_kv * r->prefix * r->head_dim_v);
@@ -116,7 +139,8 @@ static bool make_data(const attn_problem *r, bench_data *d) {
   }
   for (int i = 0; i < 4; i++)
     if (r->mask_dims[i]) mask += (r->mask_dims[i] - 1) * r->mask_strides[i];
-  if (r->mask == ATTN_MASK_BOOL && (io->mask = take(d, mask))) memset((void *)(uintptr_t)io->mask, 1, (size_t)mask);
+  if (r->mask == ATTN_MASK_BOOL && (io->mask = take(d, mask)))
+    memset((void *)(uintptr_t)io->mask, 1, (size_t)mask);
   if (r->mask == ATTN_MASK_ADDITIVE) io->mask = random_elements(d, r->mask_dtype, mask);
   if (r->return_lse) io->lse = take(d, (r->varlen ? r->heads_q * r->total_q : rows) * 4);
   if (r->weights) io->weights = take(d, rows * r->seq_kv * 4);
@@ -133,7 +157,9 @@ static bool make_data(const attn_problem *r, bench_data *d) {
     for (int64_t b = 0; lengths && b < r->batch; b++) lengths[b] = (int32_t)r->seq_kv;
     io->kv_len = lengths;
   }
-  if (r->varlen) io->cu_seqlens_q = offsets(d, r->batch, r->total_q), io->cu_seqlens_kv = offsets(d, r->batch, r->total_kv);
+  if (r->varlen)
+    io->cu_seqlens_q = offsets(d, r->batch, r->total_q),
+    io->cu_seqlens_kv = offsets(d, r->batch, r->total_kv);
   if (paged) {
     int32_t *table = take(d, r->batch * r->pages_per_seq * 4);
     for (int64_t i = 0; table && i < r->batch * r->pages_per_seq; i++)
@@ -158,7 +184,8 @@ static bench_share share_of(const attn_problem *p, double time, const attn_limit
   if (!l) return out;
   attn_problem r;
   bool bf16 = !attn_problem_resolve(p, &r) && r.dtype == ATTN_BF16 && l->bf16_flops > 0;
-  double arithmetic = s.flops / (bf16 ? l->bf16_flops : l->f32_flops), memory = kv / l->read_bandwidth;
+  double arithmetic = s.flops / (bf16 ? l->bf16_flops : l->f32_flops),
+         memory = kv / l->read_bandwidth;
   out.limit = arithmetic >= memory ? bf16 ? "bf16" : "fma" : "read";
   out.share = fmax(arithmetic, memory) / time;
   return out;
@@ -182,11 +209,12 @@ static void skip(bench_list *list, const char *text) {
 }
 
 /* Notes why a backend does not run the problem: the selector's reasons, or else the error. */
-static void skip_backend(bench_list *list, attn_context *context, const attn_problem *p, attn_backend backend,
-                         const char *error) {
+static void skip_backend(bench_list *list, attn_context *context, const attn_problem *p,
+                         attn_backend backend, const char *error) {
   static attn_recommendation r;
   char text[1024], reasons[900];
-  snprintf(text, sizeof(text), "%s: %s", backend ? attn_backend_name(backend) : "any backend", error);
+  snprintf(text, sizeof(text), "%s: %s", backend ? attn_backend_name(backend) : "any backend",
+           error);
   if (context && attn_select(context, p, &r))
     for (int i = 0; backend && i < r.rejection_count; i++) {
       const attn_rejection *x = &r.rejections[i];
@@ -197,8 +225,8 @@ static void skip_backend(bench_list *list, attn_context *context, const attn_pro
   skip(list, text);
 }
 
-static bool prepare(const cli_common *c, bench_list *list, const attn_problem *p, attn_backend backend, attn_isa isa,
-                    int threads, contender *x) {
+static bool prepare(const cli_common *c, bench_list *list, const attn_problem *p,
+                    attn_backend backend, attn_isa isa, int threads, contender *x) {
   attn_config config = c->config;
   memset(x, 0, sizeof(*x));
   config.threads = threads;
@@ -215,23 +243,28 @@ static bool prepare(const cli_common *c, bench_list *list, const attn_problem *p
   return false;
 }
 
-static int measure(const cli_common *c, contender *all, int count, const attn_io *io, int repeat, double min_time) {
+static int measure(const cli_common *c, contender *all, int count, const attn_io *io, int repeat,
+                   double min_time) {
   enum { MOST = sizeof(all->times) / sizeof(all->times[0]) };
   double timed = 0;
   for (int round = -1; round < MOST && (round < repeat || timed < min_time * count); round++)
     for (int i = 0; i < count; i++) { // by turns, so that a slow minute hits all alike
       double start = cli_now();
-      if (attn_execute(all[i].plan, io, all[i].workspace)) return cli_fail(c, "%s", attn_last_error());
+      if (attn_execute(all[i].plan, io, all[i].workspace))
+        return cli_fail(c, "%s", attn_last_error());
       double time = cli_now() - start;
       if (round >= 0) all[i].times[all[i].count++] = time, timed += time;
     }
   return CLI_OK;
 }
 
-static void add_result(bench_list *list, const attn_problem *p, contender *x, int threads, const attn_limits *limits) {
+static void add_result(bench_list *list, const attn_problem *p, contender *x, int threads,
+                       const attn_limits *limits) {
   list->results = grow(list->results, list->result_count, sizeof(bench_result));
   bench_result *r = &list->results[list->result_count++];
-  *r = (bench_result){ .threads = limits ? limits->threads : threads ? threads : attn_context_capability(x->context)->compute_units,
+  *r = (bench_result){ .threads = limits    ? limits->threads
+                                  : threads ? threads
+                                            : attn_context_capability(x->context)->compute_units,
                        .time = cli_median(x->times, x->count),
                        .workspace = attn_plan_workspace(x->plan) };
   snprintf(r->implementation, sizeof(r->implementation), "%s", attn_plan_implementation(x->plan));
@@ -239,8 +272,8 @@ static void add_result(bench_list *list, const attn_problem *p, contender *x, in
   r->share = share_of(p, r->time, limits);
 }
 
-int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, int threads, int repeat, double min_time,
-                  const attn_limits *limits) {
+int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, int threads,
+                  int repeat, double min_time, const attn_limits *limits) {
   enum { MOST = 48 };
   contender *all = calloc(MOST, sizeof(*all));
   attn_kernel_info levels[8];
@@ -249,7 +282,8 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
   attn_problem resolved;
   int status = all ? CLI_OK : cli_fail(c, "out of memory");
   if (!status && attn_problem_resolve(p, &resolved)) status = cli_fail(c, "%s", attn_last_error());
-  if (!status && !make_data(&resolved, &data)) status = cli_fail(c, "the inputs could not be allocated");
+  if (!status && !make_data(&resolved, &data))
+    status = cli_fail(c, "the inputs could not be allocated");
   for (int l = 0; !status && l < level_count; l++) {
     attn_isa isa = c->isa_all ? levels[l].isa : ATTN_ISA_AUTO;
     if (c->isa_all && !levels[l].ok) continue;
@@ -272,21 +306,32 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
 
 int bench_plot(const cli_common *c, const char *path, const bench_list *list) {
   char temporary[4096];
-  if (snprintf(temporary, sizeof(temporary), "%s.tmp", path) >= (int)sizeof(temporary)) return cli_fail(c, "--plot: path too long");
+  if (snprintf(temporary, sizeof(temporary), "%s.tmp", path) >= (int)sizeof(temporary))
+    return cli_fail(c, "--plot: path too long");
   FILE *out = fopen(temporary, "w");
   if (!out) return cli_fail(c, "%s: %s", temporary, strerror(errno));
   if (!list) return fclose(out), remove(temporary), CLI_OK;
   int height = 40 + 24 * list->result_count;
-  fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", height);
-  fprintf(out, "<rect width=\"960\" height=\"%d\" fill=\"white\"/>\n<text x=\"10\" y=\"20\">Share of the machine's limit (%%)</text>\n", height);
+  fprintf(out,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" "
+          "font-family=\"sans-serif\" font-size=\"12\">\n",
+          height);
+  fprintf(out,
+          "<rect width=\"960\" height=\"%d\" fill=\"white\"/>\n<text x=\"10\" y=\"20\">Share of "
+          "the machine's limit (%%)</text>\n",
+          height);
   for (int i = 0; i < list->result_count; i++) {
     const bench_result *r = &list->results[i];
     double share = isfinite(r->share.share) ? r->share.share : 0;
     int y = 40 + 24 * i;
-    fprintf(out, "<text x=\"10\" y=\"%d\">%s, %d threads</text>\n", y + 13, r->implementation, r->threads);
-    fprintf(out, "<rect x=\"260\" y=\"%d\" width=\"%.1f\" height=\"18\" fill=\"#4a7\"><title>%s</title></rect>\n", y,
-            500 * fmin(share, 1.2), r->shape);
-    fprintf(out, "<text x=\"%.1f\" y=\"%d\">%.1f %%</text>\n", 268 + 500 * fmin(share, 1.2), y + 13, 100 * share);
+    fprintf(out, "<text x=\"10\" y=\"%d\">%s, %d threads</text>\n", y + 13, r->implementation,
+            r->threads);
+    fprintf(out,
+            "<rect x=\"260\" y=\"%d\" width=\"%.1f\" height=\"18\" "
+            "fill=\"#4a7\"><title>%s</title></rect>\n",
+            y, 500 * fmin(share, 1.2), r->shape);
+    fprintf(out, "<text x=\"%.1f\" y=\"%d\">%.1f %%</text>\n", 268 + 500 * fmin(share, 1.2), y + 13,
+            100 * share);
   }
   fprintf(out, "</svg>\n");
   bool failed = ferror(out) != 0;

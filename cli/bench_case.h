@@ -7,8 +7,8 @@
 
 typedef struct bench_share {
   double gflops, gbps; /* FLOPs of the problem; bytes of K and V */
-  double share;        /* of the limit that binds: the larger of the two least times over the time */
-  const char *limit;   /* "fma", "bf16" or "read"; NULL when limits were not measured */
+  double share;      /* of the limit that binds: the larger of the two least times over the time */
+  const char *limit; /* "fma", "bf16" or "read"; NULL when limits were not measured */
 } bench_share;
 
 typedef struct bench_result {
@@ -29,8 +29,8 @@ typedef struct bench_list {
 
 bool bench_add(bench_list *list, const attn_problem *problem);
 /* Adds results for the backends and ISA levels that the options ask for. */
-int bench_problem(const cli_common *c, bench_list *list, const attn_problem *problem, int threads, int repeat,
-                  double min_time, const attn_limits *limits);
+int bench_problem(const cli_common *c, bench_list *list, const attn_problem *problem, int threads,
+                  int repeat, double min_time, const attn_limits *limits);
 /* Bars as SVG; without a list it only finds out whether the file can be made. */
 int bench_plot(const cli_common *c, const char *path, const bench_list *list);
 void bench_free(bench_list *list);

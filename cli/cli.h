@@ -37,8 +37,8 @@ typedef struct cli_common {
   attn_capability hardware; /* of --hw; config.capability points here then */
   int64_t threads[16];      /* of --threads; the first is in config */
   int thread_count;
-  char shape[4096];         /* SHAPE options, as one text */
-  const char *shapes[256];  /* SHAPE texts given as one argument each */
+  char shape[4096];        /* SHAPE options, as one text */
+  const char *shapes[256]; /* SHAPE texts given as one argument each */
   int shape_count;
 } cli_common;
 
@@ -88,7 +88,8 @@ int cli_finish(int status);
 void cli_print_recommendation(const attn_recommendation *r);
 json_t *cli_recommendation_json(const attn_recommendation *r);
 /* Every reason of a rejection, with "; " between. */
-void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer, size_t size);
+void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer,
+                        size_t size);
 /* Devices as `attn info` shows them. */
 void cli_print_device(const attn_capability *c);
 json_t *cli_device_json(const attn_capability *c);

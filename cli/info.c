@@ -7,7 +7,8 @@
 
 static const char help[] =
     "usage: attn info [--hw NAME|FILE] [--profiles] [--json]\n\n"
-    "Shows the hardware that was detected, the CPU kernels and their self-check, and the measured peak\n"
+    "Shows the hardware that was detected, the CPU kernels and their self-check, and the measured "
+    "peak\n"
     "and bandwidth. What is not known is said to be unknown, and why.\n\n"
     "  --hw NAME|FILE   a profile of the library, or a profile file, in place of this machine\n"
     "  --profiles       the profiles there are\n"
@@ -16,18 +17,23 @@ static const char help[] =
     "  attn info --hw mi300x\n";
 
 static const char *source_name(attn_capability_source s) {
-  static const char *const names[] = { "none", "detected", "profile", "compute capability", "file" };
+  static const char *const names[] = { "none", "detected", "profile", "compute capability",
+                                       "file" };
   return (unsigned)s < ATTN_SOURCE_COUNT ? names[s] : "unknown";
 }
 
-static const char *known(attn_known k) { return k == ATTN_YES ? "yes" : k == ATTN_NO ? "no" : "unknown"; }
+static const char *known(attn_known k) {
+  return k == ATTN_YES ? "yes" : k == ATTN_NO ? "no" : "unknown";
+}
 
 static void line(const char *name, const char *value) { printf("  %-18s %s\n", name, value); }
 
 static void number(const char *name, double x, double unit, const char *format) {
   char text[64];
-  if (x > 0) snprintf(text, sizeof(text), format, x / unit);
-  else snprintf(text, sizeof(text), "unknown");
+  if (x > 0)
+    snprintf(text, sizeof(text), format, x / unit);
+  else
+    snprintf(text, sizeof(text), "unknown");
   line(name, text);
 }
 
@@ -61,15 +67,18 @@ void cli_print_device(const attn_capability *c) {
     line("compute capability", c->compute_major ? text : "unknown");
     number("cuDNN", c->cudnn_version, 1, "%.0f");
   }
-  number(c->device == ATTN_DEVICE_CPU ? "cores usable" : "compute units", c->compute_units, 1, "%.0f");
-  if (c->device == ATTN_DEVICE_CPU) print_cpu(c);
-  else bytes("L2", c->l2_bytes);
+  number(c->device == ATTN_DEVICE_CPU ? "cores usable" : "compute units", c->compute_units, 1,
+         "%.0f");
+  if (c->device == ATTN_DEVICE_CPU)
+    print_cpu(c);
+  else
+    bytes("L2", c->l2_bytes);
   bytes("memory", c->memory_total);
   bytes("memory available", c->memory_available);
   number("bandwidth", c->bandwidth, 1e9, "%.1f GB/s");
   number("clock", c->clock_hz, 1e9, "%.2f GHz");
-  snprintf(text, sizeof(text), "f16 %s, bf16 %s, fp8 %s, matrix units %s", known(c->f16), known(c->bf16),
-           known(c->f8), known(c->tensor_cores));
+  snprintf(text, sizeof(text), "f16 %s, bf16 %s, fp8 %s, matrix units %s", known(c->f16),
+           known(c->bf16), known(c->f8), known(c->tensor_cores));
   line("arithmetic", text);
   number("peak f32", c->peak_f32, 1e12, "%.3g TFLOP/s");
   number("peak f16", c->peak_f16, 1e12, "%.4g TFLOP/s");
@@ -78,7 +87,9 @@ void cli_print_device(const attn_capability *c) {
   if (c->notes[0]) cli_wrap("  notes              ", c->notes);
 }
 
-static json_t *known_json(attn_known k) { return k == ATTN_UNKNOWN ? json_null() : json_boolean(k == ATTN_YES); }
+static json_t *known_json(attn_known k) {
+  return k == ATTN_UNKNOWN ? json_null() : json_boolean(k == ATTN_YES);
+}
 static json_t *positive(double x) { return cli_real_or_null(x, x > 0); }
 static json_t *positive_int(int64_t x) { return x > 0 ? json_integer(x) : json_null(); }
 
@@ -133,9 +144,9 @@ static int print_profiles(const cli_common *c) {
     const attn_capability *p = attn_profile_get(i);
     char memory[CLI_NUMBER], half[32] = "-";
     if (p->peak_f16 > 0) snprintf(half, sizeof(half), "%.4g", p->peak_f16 / 1e12);
-    cli_row(&t, "%s\t%s\t%s\t%d\t%s\t%.0f\t%s\t%.3g", p->name, attn_device_type_name(p->device), p->arch,
-            p->compute_units, cli_bytes((double)p->memory_total, memory), p->bandwidth / 1e9, half,
-            p->peak_f32 / 1e12);
+    cli_row(&t, "%s\t%s\t%s\t%d\t%s\t%.0f\t%s\t%.3g", p->name, attn_device_type_name(p->device),
+            p->arch, p->compute_units, cli_bytes((double)p->memory_total, memory),
+            p->bandwidth / 1e9, half, p->peak_f32 / 1e12);
     json_array_append_new(list, cli_device_json(p));
   }
   if (c->json) {
@@ -162,10 +173,13 @@ static int kernel_in_use(const cli_common *c, const attn_kernel_info *k, int cou
 static json_t *kernels_json(const attn_kernel_info *k, int count) {
   json_t *list = json_array();
   for (int i = 0; i < count; i++)
-    json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:i}", "isa", k[i].name, "supported",
-                                          k[i].supported, "selfcheck",
-                                          !k[i].checked ? "not run" : k[i].ok ? "ok" : "failed", "reason",
-                                          k[i].reason, "queries_per_tile", k[i].queries_per_tile));
+    json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:i}", "isa", k[i].name,
+                                          "supported", k[i].supported, "selfcheck",
+                                          !k[i].checked ? "not run"
+                                          : k[i].ok     ? "ok"
+                                                        : "failed",
+                                          "reason", k[i].reason, "queries_per_tile",
+                                          k[i].queries_per_tile));
   return list;
 }
 
@@ -183,16 +197,19 @@ int cmd_info(int argc, char **argv) {
   attn_kernel_info kernels[8];
   char notes[2048] = "";
   int count = 1, levels = attn_kernels(kernels, 8);
-  if (c.config.capability) devices[0] = c.hardware;
-  else count = attn_hardware_detect(devices, 16, notes, sizeof(notes));
+  if (c.config.capability)
+    devices[0] = c.hardware;
+  else
+    count = attn_hardware_detect(devices, 16, notes, sizeof(notes));
   if (count > 16) count = 16;
   if (!c.config.capability && attn_hardware_measure(&devices[0]))
     return cli_fail(&c, "%s", attn_last_error());
   if (c.json) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, cli_device_json(&devices[i]));
-    return cli_print_json(json_pack("{s:s, s:o, s:o, s:s, s:n}", "version", attn_version(), "devices", list,
-                                    "kernels", kernels_json(kernels, levels), "notes", notes, "wisdom"));
+    return cli_print_json(json_pack("{s:s, s:o, s:o, s:s, s:n}", "version", attn_version(),
+                                    "devices", list, "kernels", kernels_json(kernels, levels),
+                                    "notes", notes, "wisdom"));
   }
   printf("libattn %s\n\n", attn_version());
   for (int i = 0; i < count; i++) cli_print_device(&devices[i]), putchar('\n');
@@ -201,8 +218,7 @@ int cmd_info(int argc, char **argv) {
     int used = kernel_in_use(&c, kernels, levels);
     for (int i = 0; i < levels; i++) {
       char text[160];
-      snprintf(text, sizeof(text), "%s%s",
-               kernels[i].ok ? "self-check ok" : kernels[i].reason,
+      snprintf(text, sizeof(text), "%s%s", kernels[i].ok ? "self-check ok" : kernels[i].reason,
                i == used ? ", in use" : "");
       line(kernels[i].name, text);
     }

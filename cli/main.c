@@ -20,13 +20,16 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 static int help(FILE *out) {
   fprintf(out, "attn %s: choose, explain and run scaled dot-product attention\n\n", attn_version());
   fprintf(out, "usage: attn COMMAND [OPTIONS]\n\n");
-  for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-  fprintf(out, "\n'attn COMMAND --help' describes a command. Each takes --json.\n\n"
-               "  attn info\n"
-               "  attn select --heads 32:8 --seq 1:8192 --dim 128 --dtype bf16 --causal br --hw h100-sxm\n"
-               "  attn bench --heads 16 --seq 2048 --dim 128 --backend all\n\n"
-               "Exit status: 0 ok, 1 failed, 2 bad usage. Environment: ATTN_BACKEND, ATTN_ISA,\n"
-               "ATTN_NUM_THREADS, ATTN_VERBOSE (0 to 2).\n");
+  for (int i = 0; i < COMMANDS; i++)
+    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+  fprintf(
+      out,
+      "\n'attn COMMAND --help' describes a command. Each takes --json.\n\n"
+      "  attn info\n"
+      "  attn select --heads 32:8 --seq 1:8192 --dim 128 --dtype bf16 --causal br --hw h100-sxm\n"
+      "  attn bench --heads 16 --seq 2048 --dim 128 --backend all\n\n"
+      "Exit status: 0 ok, 1 failed, 2 bad usage. Environment: ATTN_BACKEND, ATTN_ISA,\n"
+      "ATTN_NUM_THREADS, ATTN_VERBOSE (0 to 2).\n");
   return out == stdout ? cli_finish(CLI_OK) : CLI_USAGE;
 }
 

@@ -46,7 +46,8 @@ static bool read_bytes(const char *text, int64_t *out) {
   static const struct {
     const char *suffix;
     double factor;
-  } units[] = { { "", 1 }, { "K", 1e3 }, { "M", 1e6 }, { "G", 1e9 }, { "KiB", 1024 }, { "MiB", 1048576 }, { "GiB", 1073741824 } };
+  } units[] = { { "", 1 },       { "K", 1e3 },       { "M", 1e6 },         { "G", 1e9 },
+                { "KiB", 1024 }, { "MiB", 1048576 }, { "GiB", 1073741824 } };
   char *end;
   double x = strtod(text, &end);
   if (end == text || !(x >= 0)) return false;
@@ -95,7 +96,8 @@ static int set_threads(cli_common *c, const char *value) {
   for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
     int64_t n;
     if (!read_int(w, &n) || n < 0 || n > 4096 || c->thread_count == 16)
-      return cli_usage(c, "--threads of value \"%s\" is not N or N,N,... with N in [0, 4096]", value);
+      return cli_usage(c, "--threads of value \"%s\" is not N or N,N,... with N in [0, 4096]",
+                       value);
     c->threads[c->thread_count++] = n;
   }
   if (!c->thread_count) return cli_usage(c, "--threads needs a value");
@@ -106,7 +108,8 @@ static int set_threads(cli_common *c, const char *value) {
 static int set_hardware(cli_common *c, const char *value) {
   size_t n = strlen(value);
   bool path = strchr(value, '/') || (n > 8 && !strcmp(value + n - 8, ".profile"));
-  attn_status status = path ? attn_capability_read(value, &c->hardware) : attn_profile_find(value, &c->hardware);
+  attn_status status =
+      path ? attn_capability_read(value, &c->hardware) : attn_profile_find(value, &c->hardware);
   if (status) return cli_usage(c, "--hw: %s", attn_last_error());
   c->config.capability = &c->hardware;
   return CLI_OK;
@@ -131,8 +134,10 @@ static int set_backend(cli_common *c, const char *value, bool disable) {
   if (attn_backend_from_name(value, &b))
     return cli_usage(c, "%s: %s", disable ? "--disable" : "--backend", attn_last_error());
   if (disable && b == ATTN_BACKEND_AUTO) return cli_usage(c, "--disable: auto is no backend");
-  if (disable) c->config.disabled |= 1u << b;
-  else c->config.preferred = b;
+  if (disable)
+    c->config.disabled |= 1u << b;
+  else
+    c->config.preferred = b;
   return CLI_OK;
 }
 
@@ -141,16 +146,21 @@ static int set_isa(cli_common *c, const char *value) {
     c->isa_all = true;
     return CLI_OK;
   }
-  if (attn_isa_from_name(value, &c->config.isa)) return cli_usage(c, "--isa: %s", attn_last_error());
+  if (attn_isa_from_name(value, &c->config.isa))
+    return cli_usage(c, "--isa: %s", attn_last_error());
   return CLI_OK;
 }
 
 /* Options that every subcommand takes. *used: words consumed, 0 if it is none of them. */
 static int set_common(cli_common *c, const char *word, const char *next, int *used) {
-  static const char *const flags[] = { "--json", "--help -h", "--strict", "--deterministic", "--debug" };
-  bool *targets[] = { &c->json, &c->help, &c->config.strict, &c->config.deterministic, &c->config.debug };
-  static const char *const valued[] = { "--threads", "--hw",        "--objective",     "--backend",
-                                        "--disable", "--isa",       "--memory-budget", "--flash-min-seq" };
+  static const char *const flags[] = { "--json", "--help -h", "--strict", "--deterministic",
+                                       "--debug" };
+  bool *targets[] = { &c->json, &c->help, &c->config.strict, &c->config.deterministic,
+                      &c->config.debug };
+  static const char *const valued[] = {
+    "--threads", "--hw",  "--objective",     "--backend",
+    "--disable", "--isa", "--memory-budget", "--flash-min-seq"
+  };
   const char *value = NULL;
   *used = 0;
   for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -165,17 +175,24 @@ static int set_common(cli_common *c, const char *word, const char *next, int *us
     if (!value) value = next;
     if (!value) return cli_usage(c, "%s needs a value", word);
     switch (i) {
-    case 0: return set_threads(c, value);
-    case 1: return set_hardware(c, value);
-    case 2: return set_objective(c, value);
-    case 3: return set_backend(c, value, false);
-    case 4: return set_backend(c, value, true);
-    case 5: return set_isa(c, value);
+    case 0:
+      return set_threads(c, value);
+    case 1:
+      return set_hardware(c, value);
+    case 2:
+      return set_objective(c, value);
+    case 3:
+      return set_backend(c, value, false);
+    case 4:
+      return set_backend(c, value, true);
+    case 5:
+      return set_isa(c, value);
     case 6:
       if (read_bytes(value, &c->config.memory_budget)) return CLI_OK;
       return cli_usage(c, "--memory-budget of value \"%s\" is no number of bytes", value);
     default:
-      if (read_int(value, &c->config.flash_min_seq_len) && c->config.flash_min_seq_len >= 0) return CLI_OK;
+      if (read_int(value, &c->config.flash_min_seq_len) && c->config.flash_min_seq_len >= 0)
+        return CLI_OK;
       return cli_usage(c, "--flash-min-seq of value \"%s\" is no whole number >= 0", value);
     }
   }
@@ -190,7 +207,8 @@ static int set_option(cli_common *c, const cli_option *options, const char *word
     if (!names(o->name, word, &value)) continue;
     *used = value || o->kind == CLI_FLAG ? 1 : 2;
     if (value && o->kind == CLI_FLAG) return cli_usage(c, "%s takes no value", word);
-    if (!value && o->kind != CLI_FLAG && !(value = next)) return cli_usage(c, "%s needs a value", word);
+    if (!value && o->kind != CLI_FLAG && !(value = next))
+      return cli_usage(c, "%s needs a value", word);
     return set_own(c, o, word, value);
   }
   return CLI_OK;
@@ -204,7 +222,8 @@ static int set_shape(cli_common *c, const char *word, const char *next, int *use
   for (int i = 0; i < *used; i++) {
     int n = snprintf(c->shape + at, sizeof(c->shape) - at, "%s%s", at ? " " : "", i ? next : word);
     at += (size_t)n;
-    if (at >= sizeof(c->shape)) return cli_usage(c, "SHAPE is longer than %zu characters", sizeof(c->shape));
+    if (at >= sizeof(c->shape))
+      return cli_usage(c, "SHAPE is longer than %zu characters", sizeof(c->shape));
   }
   return CLI_OK;
 }
@@ -238,8 +257,10 @@ int cli_problem(const cli_common *c, const char *shape, attn_problem *problem) {
 }
 
 int cli_single(const cli_common *c) {
-  if (c->backend_all || c->isa_all) return cli_usage(c, "--backend all and --isa all are for bench");
-  if (c->thread_count > 1) return cli_usage(c, "--threads takes one number here; several are for bench");
+  if (c->backend_all || c->isa_all)
+    return cli_usage(c, "--backend all and --isa all are for bench");
+  if (c->thread_count > 1)
+    return cli_usage(c, "--threads takes one number here; several are for bench");
   return CLI_OK;
 }
 

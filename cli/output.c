@@ -7,10 +7,14 @@
 #include "cli.h"
 
 const char *cli_time(double s, char buffer[CLI_NUMBER]) {
-  if (!isfinite(s)) snprintf(buffer, CLI_NUMBER, "unknown");
-  else if (s < 1e-3) snprintf(buffer, CLI_NUMBER, "%.3g us", 1e6 * s);
-  else if (s < 1) snprintf(buffer, CLI_NUMBER, "%.4g ms", 1e3 * s);
-  else snprintf(buffer, CLI_NUMBER, "%.4g s", s);
+  if (!isfinite(s))
+    snprintf(buffer, CLI_NUMBER, "unknown");
+  else if (s < 1e-3)
+    snprintf(buffer, CLI_NUMBER, "%.3g us", 1e6 * s);
+  else if (s < 1)
+    snprintf(buffer, CLI_NUMBER, "%.4g ms", 1e3 * s);
+  else
+    snprintf(buffer, CLI_NUMBER, "%.4g s", s);
   return buffer;
 }
 
@@ -31,8 +35,10 @@ void cli_wrap(const char *label, const char *text) {
   int indent = (int)strlen(label), at = printf("%s", label);
   while (*text) {
     size_t n = strcspn(text, " ");
-    if (at > indent && at + (int)n + 1 > CLI_WIDTH) at = printf("\n%*s", indent, "") - 1;
-    else if (at > indent) at += printf(" ");
+    if (at > indent && at + (int)n + 1 > CLI_WIDTH)
+      at = printf("\n%*s", indent, "") - 1;
+    else if (at > indent)
+      at += printf(" ");
     at += printf("%.*s", (int)n, text);
     text += n;
     text += strspn(text, " ");
@@ -108,7 +114,8 @@ int cli_print_json(json_t *object) {
   return cli_finish(CLI_OK);
 }
 
-void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer, size_t size) {
+void cli_rejection_text(const attn_recommendation *r, const attn_rejection *x, char *buffer,
+                        size_t size) {
   size_t at = 0;
   if (size) buffer[0] = 0;
   for (int i = 0; i < x->reason_count && at < size; i++) {
@@ -125,7 +132,8 @@ static void print_rejections(const attn_recommendation *r) {
     const attn_reason *reasons = &r->reasons[x->first_reason];
     if (x->reason_count == 1 && reasons[0].code == ATTN_REASON_DEVICE_ABSENT) {
       size_t at = strlen(absent);
-      snprintf(absent + at, sizeof(absent) - at, "%s%s", at ? ", " : "", attn_backend_name(x->backend));
+      snprintf(absent + at, sizeof(absent) - at, "%s%s", at ? ", " : "",
+               attn_backend_name(x->backend));
       continue;
     }
     cli_rejection_text(r, x, text, sizeof(text));
@@ -152,12 +160,14 @@ void cli_print_recommendation(const attn_recommendation *r) {
     cli_table t = { 0 };
     cli_row(&t, "implementation\tscore\ttime\tspeed-up\tworkspace\tsource");
     double math = r->speedup * r->time;
-    cli_row(&t, "%s\t%s\t%s\t%s\t%s\t%s", r->implementation, "chosen", cli_time(r->time, a), cli_ratio(r->speedup, s),
-            cli_bytes((double)r->workspace_bytes, b), attn_choice_source_name(r->source));
+    cli_row(&t, "%s\t%s\t%s\t%s\t%s\t%s", r->implementation, "chosen", cli_time(r->time, a),
+            cli_ratio(r->speedup, s), cli_bytes((double)r->workspace_bytes, b),
+            attn_choice_source_name(r->source));
     for (int i = 0; i < r->alternative_count; i++) {
       const attn_alternative *x = &r->alternatives[i];
       cli_row(&t, "%s\t%.3f\t%s\t%s\t%s\t%s", x->implementation, x->score, cli_time(x->time, a),
-              cli_ratio(math / x->time, s), cli_bytes((double)x->workspace_bytes, b), attn_choice_source_name(x->source));
+              cli_ratio(math / x->time, s), cli_bytes((double)x->workspace_bytes, b),
+              attn_choice_source_name(x->source));
     }
     cli_table_print(&t);
   }
@@ -174,12 +184,14 @@ static json_t *rejections_json(const attn_recommendation *r) {
       const attn_reason *reason = &r->reasons[x->first_reason + j];
       char text[200];
       attn_reason_text(reason, text, sizeof(text));
-      json_array_append_new(reasons, json_pack("{s:s, s:o, s:o, s:s}", "code", attn_reason_name(reason->code),
-                                               "value", cli_real(reason->value), "limit",
+      json_array_append_new(reasons, json_pack("{s:s, s:o, s:o, s:s}", "code",
+                                               attn_reason_name(reason->code), "value",
+                                               cli_real(reason->value), "limit",
                                                cli_real(reason->limit), "text", text));
     }
-    json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "backend", attn_backend_name(x->backend),
-                                          "implementation", x->implementation, "reasons", reasons));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:o}", "backend", attn_backend_name(x->backend),
+                                    "implementation", x->implementation, "reasons", reasons));
   }
   return list;
 }
@@ -188,18 +200,20 @@ json_t *cli_recommendation_json(const attn_recommendation *r) {
   json_t *alternatives = json_array();
   for (int i = 0; i < r->alternative_count; i++) {
     const attn_alternative *x = &r->alternatives[i];
-    json_array_append_new(alternatives,
-                          json_pack("{s:s, s:s, s:o, s:o, s:I, s:s}", "backend", attn_backend_name(x->backend),
-                                    "implementation", x->implementation, "score", cli_real(x->score),
-                                    "expected_time_ms", cli_real(1e3 * x->time), "workspace_bytes",
-                                    (json_int_t)x->workspace_bytes, "source", attn_choice_source_name(x->source)));
+    json_array_append_new(alternatives, json_pack("{s:s, s:s, s:o, s:o, s:I, s:s}", "backend",
+                                                  attn_backend_name(x->backend), "implementation",
+                                                  x->implementation, "score", cli_real(x->score),
+                                                  "expected_time_ms", cli_real(1e3 * x->time),
+                                                  "workspace_bytes", (json_int_t)x->workspace_bytes,
+                                                  "source", attn_choice_source_name(x->source)));
   }
-  return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:o, s:o, s:I, s:I, s:o, s:o, s:i, s:s, s:o, s:o}", "backend",
-                   attn_backend_name(r->backend), "implementation", r->implementation, "device",
-                   attn_device_type_name(r->device), "source", attn_choice_source_name(r->source), "predicted",
-                   r->predicted, "confidence", r->confidence, "expected_time_ms", cli_real(1e3 * r->time),
-                   "expected_speedup", cli_real(r->speedup), "expected_memory_bytes",
-                   (json_int_t)r->memory_bytes, "workspace_bytes", (json_int_t)r->workspace_bytes, "flops",
-                   cli_real(r->flops), "bytes", cli_real(r->bytes), "splits", r->splits, "reason", r->reason,
-                   "alternatives", alternatives, "rejected", rejections_json(r));
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:b, s:f, s:o, s:o, s:I, s:I, s:o, s:o, s:i, s:s, s:o, s:o}", "backend",
+      attn_backend_name(r->backend), "implementation", r->implementation, "device",
+      attn_device_type_name(r->device), "source", attn_choice_source_name(r->source), "predicted",
+      r->predicted, "confidence", r->confidence, "expected_time_ms", cli_real(1e3 * r->time),
+      "expected_speedup", cli_real(r->speedup), "expected_memory_bytes",
+      (json_int_t)r->memory_bytes, "workspace_bytes", (json_int_t)r->workspace_bytes, "flops",
+      cli_real(r->flops), "bytes", cli_real(r->bytes), "splits", r->splits, "reason", r->reason,
+      "alternatives", alternatives, "rejected", rejections_json(r));
 }

@@ -9,9 +9,12 @@
 
 static const char help[] =
     "usage: attn run -q Q.npy -k K.npy -v V.npy [-o O.npy] [OPTIONS]\n\n"
-    "Attention on files (.npy, FILE.npz:member, FILE.safetensors:tensor), with what was chosen and how\n"
-    "fast. Arrays are [batch, heads, seq, dim]; with --layout bshd [batch, seq, heads, dim]; 3-D ones\n"
-    "[batch, seq, heads * dim] with --heads Q:KV; 2-D ones [seq, dim]; packed ones [total, heads, dim]\n"
+    "Attention on files (.npy, FILE.npz:member, FILE.safetensors:tensor), with what was chosen and "
+    "how\n"
+    "fast. Arrays are [batch, heads, seq, dim]; with --layout bshd [batch, seq, heads, dim]; 3-D "
+    "ones\n"
+    "[batch, seq, heads * dim] with --heads Q:KV; 2-D ones [seq, dim]; packed ones [total, heads, "
+    "dim]\n"
     "with --cu-seqlens; paged K and V [pages, page_size, heads, dim] with --block-table.\n\n"
     "  --mask M.npy           bool (true = attend) or added numbers, broadcast from the right\n"
     "  --causal [tl|br|N]  --window LEFT:RIGHT  --scale X  --softcap X  --dropout P --seed N\n"
@@ -19,15 +22,18 @@ static const char help[] =
     "  --cu-seqlens Q[;KV]    offsets of packed sequences, likewise\n"
     "  --block-table T.npy    [batch, pages] of page numbers\n"
     "  --alibi A.npy  --sinks S.npy         slopes and sink logits, f32 [heads]\n"
-    "  --past-k F --past-v F  keys and values that come before; --present-k F --present-v F save both\n"
+    "  --past-k F --past-v F  keys and values that come before; --present-k F --present-v F save "
+    "both\n"
     "  --prefix-k F --prefix-v F   keys and values that all sequences share [heads, keys, dim]\n"
     "  --dtype bf16|f8e4m3|f8e5m2           what u2 and u1 files hold;  --out-dtype f32\n"
     "  --kv-dtype int8 --k-scale F --v-scale F   a quantised cache\n"
-    "  -o O.npy  --lse L.npy  --weights probs|scores|capped|masked|column-sums --weights-out W.npy\n"
+    "  -o O.npy  --lse L.npy  --weights probs|scores|capped|masked|column-sums --weights-out "
+    "W.npy\n"
     "  --reference R.npy      compare with this output; --tolerance X: fail beyond it\n"
     "  --check                compare with the library's float64 reference\n"
     "  --explain              show the hardware and the whole recommendation first\n"
-    "  --repeat N             timed calls (5);  --backend NAME --strict --threads N --isa NAME --json\n\n"
+    "  --repeat N             timed calls (5);  --backend NAME --strict --threads N --isa NAME "
+    "--json\n\n"
     "  attn run -q q.npy -k k.npy -v v.npy --causal br -o out.npy --check\n";
 
 typedef struct run_options {
@@ -38,7 +44,7 @@ typedef struct run_options {
 } run_options;
 
 typedef struct outcome {
-  double time, error;  /* error NAN when nothing was compared */
+  double time, error; /* error NAN when nothing was compared */
   size_t workspace;
   char implementation[ATTN_IMPLEMENTATION_NAME];
 } outcome;
@@ -48,8 +54,10 @@ static double element(const array *a, int64_t i) {
   uint32_t bits;
   float f;
   switch (a->dtype) {
-  case ARRAY_F64: return ((const double *)a->data)[i];
-  case ARRAY_F32: return (double)((const float *)a->data)[i];
+  case ARRAY_F64:
+    return ((const double *)a->data)[i];
+  case ARRAY_F32:
+    return (double)((const float *)a->data)[i];
   case ARRAY_U16:
   case ARRAY_BF16:
     bits = (uint32_t)((const uint16_t *)a->data)[i] << 16;
@@ -59,19 +67,24 @@ static double element(const array *a, int64_t i) {
     uint16_t h = ((const uint16_t *)a->data)[i];
     int e = h >> 10 & 31, m = h & 1023;
     double x = e == 31 ? (m ? (double)NAN : (double)INFINITY)
-                       : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+               : e     ? ldexp(1024 + m, e - 25)
+                       : ldexp(m, -24);
     return h >> 15 ? -x : x;
   }
-  default: return (double)NAN;
+  default:
+    return (double)NAN;
   }
 }
 
 /* Largest difference; NaN on one side alone is infinite, on both none. */
 static void note(double got, double want, double *worst) {
   double d = fabs(got - want);
-  if (isnan(got) && isnan(want)) d = 0;
-  else if (got == want) d = 0;
-  else if (isnan(d)) d = (double)INFINITY;
+  if (isnan(got) && isnan(want))
+    d = 0;
+  else if (got == want)
+    d = 0;
+  else if (isnan(d))
+    d = (double)INFINITY;
   if (d > *worst) *worst = d;
 }
 
@@ -86,8 +99,8 @@ static int compare_files(const cli_common *c, const run_files *f, double *worst)
 }
 
 /* Against attn_reference, whose output is [batch, heads, seq, dim] ([total, heads, dim] packed). */
-static int compare_reference(const cli_common *c, const attn_problem *resolved, const attn_io *io, const run_files *f,
-                             double *worst) {
+static int compare_reference(const cli_common *c, const attn_problem *resolved, const attn_io *io,
+                             const run_files *f, double *worst) {
   const attn_problem *p = resolved;
   int64_t rows = p->varlen ? p->total_q : p->seq_q, dv = p->head_dim_v;
   int64_t outer = p->varlen ? 1 : p->batch, count = outer * rows * p->heads_q * dv;
@@ -100,29 +113,36 @@ static int compare_reference(const cli_common *c, const attn_problem *resolved, 
   *worst = fmax(*worst, 0); // NAN until something was compared
   for (int64_t i = 0; i < count; i++) {
     int64_t column = i % dv, h, row, b = i / dv / p->heads_q / rows;
-    if (p->varlen) h = i / dv % p->heads_q, row = i / dv / p->heads_q;
-    else row = i / dv % rows, h = i / dv / rows % p->heads_q;
-    int64_t at = b * p->out_strides.batch + h * p->out_strides.head + row * p->out_strides.row + column;
+    if (p->varlen)
+      h = i / dv % p->heads_q, row = i / dv / p->heads_q;
+    else
+      row = i / dv % rows, h = i / dv / rows % p->heads_q;
+    int64_t at =
+        b * p->out_strides.batch + h * p->out_strides.head + row * p->out_strides.row + column;
     note(element(&f->out, at), want[i], worst);
   }
   free(want);
   return CLI_OK;
 }
 
-static int execute(const cli_common *c, attn_context *context, const attn_problem *p, const attn_io *io, int64_t repeat,
-                   outcome *o) {
+static int execute(const cli_common *c, attn_context *context, const attn_problem *p,
+                   const attn_io *io, int64_t repeat, outcome *o) {
   attn_plan *plan;
   if (attn_plan_create(context, p, &plan)) return cli_fail(c, "%s", attn_last_error());
   o->workspace = attn_plan_workspace(plan);
   snprintf(o->implementation, sizeof(o->implementation), "%s", attn_plan_implementation(plan));
   void *workspace = malloc(o->workspace ? o->workspace : 1);
   double *times = malloc((size_t)(repeat ? repeat : 1) * sizeof(*times));
-  int status = workspace && times ? CLI_OK : cli_fail(c, "a workspace of %zu bytes could not be allocated", o->workspace);
+  int status = workspace && times
+                   ? CLI_OK
+                   : cli_fail(c, "a workspace of %zu bytes could not be allocated", o->workspace);
   for (int64_t i = -1; !status && i < repeat; i++) { // one call first, untimed
     double start = cli_now();
     if (attn_execute(plan, io, workspace)) status = cli_fail(c, "%s", attn_last_error());
-    if (i >= 0) times[i] = cli_now() - start;
-    else times[0] = cli_now() - start;
+    if (i >= 0)
+      times[i] = cli_now() - start;
+    else
+      times[0] = cli_now() - start;
   }
   if (!status) o->time = cli_median(times, repeat ? (int)repeat : 1);
   free(times), free(workspace);
@@ -137,8 +157,10 @@ static int check_folders(const cli_common *c, const run_names *n) {
     char folder[4096];
     const char *slash = outputs[i] ? strrchr(outputs[i], '/') : NULL;
     if (!outputs[i]) continue;
-    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - outputs[i]) + 1 : 1, slash ? outputs[i] : ".");
-    if (access(folder, W_OK)) return cli_fail(c, "%s: the folder %s: %s", outputs[i], folder, strerror(errno));
+    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - outputs[i]) + 1 : 1,
+             slash ? outputs[i] : ".");
+    if (access(folder, W_OK))
+      return cli_fail(c, "%s: the folder %s: %s", outputs[i], folder, strerror(errno));
   }
   return CLI_OK;
 }
@@ -148,16 +170,19 @@ static int save(const cli_common *c, const run_names *n, const run_files *f) {
   const struct {
     const char *name;
     const array *a;
-  } outputs[] = { { n->out, &f->out }, { n->lse, &f->lse }, { n->weights_out, &f->weights },
-                  { n->present_k, &f->k }, { n->present_v, &f->v } };
+  } outputs[] = { { n->out, &f->out },
+                  { n->lse, &f->lse },
+                  { n->weights_out, &f->weights },
+                  { n->present_k, &f->k },
+                  { n->present_v, &f->v } };
   for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++)
     if (outputs[i].name && array_save_npy(outputs[i].name, outputs[i].a, err, sizeof(err)))
       return cli_fail(c, "%s", err);
   return CLI_OK;
 }
 
-static int report(const cli_common *c, const attn_recommendation *r, const attn_problem *p, const outcome *o,
-                  const run_options *options) {
+static int report(const cli_common *c, const attn_recommendation *r, const attn_problem *p,
+                  const outcome *o, const run_options *options) {
   char time[CLI_NUMBER], error[64] = "not compared";
   if (!isnan(o->error)) snprintf(error, sizeof(error), "%.3g", o->error);
   if (c->json) {
@@ -190,9 +215,12 @@ static void explain(attn_context *context, const attn_problem *p, const attn_rec
 
 /* SHAPE options that the files answer. */
 static int check_shape(const cli_common *c) {
-  static const char *const answered[] = { "--batch", "--seq", "--dim", "--mask-strides", "--alibi-stride", "--score-mod",
-                                          "--kv-lengths", "--varlen", "--prefix", "--page-size", "--num-pages",
-                                          "--pages-per-seq", "--q-strides", "--k-strides", "--v-strides", "--out-strides" };
+  static const char *const answered[] = { "--batch",        "--seq",          "--dim",
+                                          "--mask-strides", "--alibi-stride", "--score-mod",
+                                          "--kv-lengths",   "--varlen",       "--prefix",
+                                          "--page-size",    "--num-pages",    "--pages-per-seq",
+                                          "--q-strides",    "--k-strides",    "--v-strides",
+                                          "--out-strides" };
   char copy[sizeof(c->shape)], *save = NULL;
   snprintf(copy, sizeof(copy), "%s", c->shape);
   for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
@@ -207,13 +235,16 @@ static int run(cli_common *c, run_options *options, run_files *f) {
   attn_problem p, resolved;
   attn_io io = { .dropout_seed = (uint64_t)options->seed };
   char shape[4200];
-  snprintf(shape, sizeof(shape), "--heads 0 --seq 0 --dim 1 %s", c->shape); // sizes come from the files
+  snprintf(shape, sizeof(shape), "--heads 0 --seq 0 --dim 1 %s",
+           c->shape); // sizes come from the files
   if (attn_problem_parse(shape, &p)) return cli_usage(c, "%s", attn_last_error());
   attn_problem said = p; // without what only the files' types can tell
   said.kv_dtype = said.out_dtype = ATTN_DTYPE_DEFAULT, said.fp8_scale = ATTN_FP8_SCALE_NONE;
-  if (p.layout == ATTN_LAYOUT_STRIDED) return cli_usage(c, "--layout of value \"strided\": files are bhsd or bshd");
+  if (p.layout == ATTN_LAYOUT_STRIDED)
+    return cli_usage(c, "--layout of value \"strided\": files are bhsd or bshd");
   if (attn_problem_validate(&said)) return cli_usage(c, "%s", attn_last_error());
-  if (!options->names.weights_out != !p.weights) return cli_usage(c, "--weights KIND and --weights-out go together");
+  if (!options->names.weights_out != !p.weights)
+    return cli_usage(c, "--weights KIND and --weights-out go together");
   int status = check_folders(c, &options->names);
   if (!status) status = run_files_load(c, &options->names, f, &p, &io);
   if (status) return status;
@@ -228,7 +259,8 @@ static int run(cli_common *c, run_options *options, run_files *f) {
   if (!status && f->reference.data) status = compare_files(c, f, &o.error);
   if (!status && options->check) status = compare_reference(c, &resolved, &io, f, &o.error);
   if (!status && o.error > options->tolerance)
-    status = cli_fail(c, "%s: max error %.3g exceeds the tolerance %.3g", o.implementation, o.error, options->tolerance);
+    status = cli_fail(c, "%s: max error %.3g exceeds the tolerance %.3g", o.implementation, o.error,
+                      options->tolerance);
   if (!status) status = save(c, &options->names, f);
   if (!status) status = report(c, &r, &p, &o, options);
   attn_context_destroy(context);
@@ -240,32 +272,50 @@ int cmd_run(int argc, char **argv) {
   run_options o = { .repeat = 5, .tolerance = (double)INFINITY };
   run_names *n = &o.names;
   const cli_option options[] = {
-    { "--query -q", CLI_TEXT, &n->q },        { "--key -k", CLI_TEXT, &n->k },
-    { "--value -v", CLI_TEXT, &n->v },        { "--output -o", CLI_TEXT, &n->out },
-    { "--mask", CLI_TEXT, &n->mask },         { "--lse", CLI_TEXT, &n->lse },
-    { "--reference", CLI_TEXT, &n->reference }, { "--compare", CLI_TEXT, &n->reference },
-    { "--alibi", CLI_TEXT, &n->alibi },       { "--sinks", CLI_TEXT, &n->sinks },
-    { "--kv-len", CLI_TEXT, &n->kv_len },     { "--cu-seqlens", CLI_TEXT, &n->cu_seqlens },
-    { "--block-table", CLI_TEXT, &n->block_table }, { "--q-scale", CLI_TEXT, &n->q_scale },
-    { "--k-scale", CLI_TEXT, &n->k_scale },   { "--v-scale", CLI_TEXT, &n->v_scale },
-    { "--past-k", CLI_TEXT, &n->past_k },     { "--past-v", CLI_TEXT, &n->past_v },
-    { "--present-k", CLI_TEXT, &n->present_k }, { "--present-v", CLI_TEXT, &n->present_v },
-    { "--prefix-k", CLI_TEXT, &n->prefix_k }, { "--prefix-v", CLI_TEXT, &n->prefix_v },
-    { "--weights-out", CLI_TEXT, &n->weights_out }, { "--tolerance", CLI_FLOAT, &o.tolerance },
-    { "--repeat", CLI_INT, &o.repeat },       { "--seed", CLI_INT, &o.seed },
-    { "--check", CLI_FLAG, &o.check },        { "--explain", CLI_FLAG, &o.explain },
+    { "--query -q", CLI_TEXT, &n->q },
+    { "--key -k", CLI_TEXT, &n->k },
+    { "--value -v", CLI_TEXT, &n->v },
+    { "--output -o", CLI_TEXT, &n->out },
+    { "--mask", CLI_TEXT, &n->mask },
+    { "--lse", CLI_TEXT, &n->lse },
+    { "--reference", CLI_TEXT, &n->reference },
+    { "--compare", CLI_TEXT, &n->reference },
+    { "--alibi", CLI_TEXT, &n->alibi },
+    { "--sinks", CLI_TEXT, &n->sinks },
+    { "--kv-len", CLI_TEXT, &n->kv_len },
+    { "--cu-seqlens", CLI_TEXT, &n->cu_seqlens },
+    { "--block-table", CLI_TEXT, &n->block_table },
+    { "--q-scale", CLI_TEXT, &n->q_scale },
+    { "--k-scale", CLI_TEXT, &n->k_scale },
+    { "--v-scale", CLI_TEXT, &n->v_scale },
+    { "--past-k", CLI_TEXT, &n->past_k },
+    { "--past-v", CLI_TEXT, &n->past_v },
+    { "--present-k", CLI_TEXT, &n->present_k },
+    { "--present-v", CLI_TEXT, &n->present_v },
+    { "--prefix-k", CLI_TEXT, &n->prefix_k },
+    { "--prefix-v", CLI_TEXT, &n->prefix_v },
+    { "--weights-out", CLI_TEXT, &n->weights_out },
+    { "--tolerance", CLI_FLOAT, &o.tolerance },
+    { "--repeat", CLI_INT, &o.repeat },
+    { "--seed", CLI_INT, &o.seed },
+    { "--check", CLI_FLAG, &o.check },
+    { "--explain", CLI_FLAG, &o.explain },
     { 0 },
   };
   int status = cli_parse(&c, argc, argv, options);
   if (status) return status;
   if (c.help) return fputs(help, stdout), cli_finish(CLI_OK);
   if (c.shape_count) return cli_usage(&c, "unexpected word \"%s\"", c.shapes[0]);
-  if (c.config.capability) return cli_usage(&c, "--hw predicts, run needs the hardware: use select");
+  if (c.config.capability)
+    return cli_usage(&c, "--hw predicts, run needs the hardware: use select");
   if ((status = cli_single(&c))) return status;
-  if (o.repeat < 0 || o.repeat > 1000000) return cli_usage(&c, "--repeat of value %lld is not in [0, 1000000]", (long long)o.repeat);
-  if (isfinite(o.tolerance) && !n->reference && !o.check) return cli_usage(&c, "--tolerance needs --reference or --check");
+  if (o.repeat < 0 || o.repeat > 1000000)
+    return cli_usage(&c, "--repeat of value %lld is not in [0, 1000000]", (long long)o.repeat);
+  if (isfinite(o.tolerance) && !n->reference && !o.check)
+    return cli_usage(&c, "--tolerance needs --reference or --check");
   if ((status = check_shape(&c))) return status;
-  if (!(o.tolerance >= 0)) return cli_usage(&c, "--tolerance of value %g is no number >= 0", o.tolerance);
+  if (!(o.tolerance >= 0))
+    return cli_usage(&c, "--tolerance of value %g is no number >= 0", o.tolerance);
   run_files f = { 0 };
   status = run(&c, &o, &f);
   run_files_release(&f);

@@ -13,14 +13,27 @@ static int load(const cli_common *c, const char *what, const char *spec, array *
 }
 
 /* What an array's elements are, given what the user said they are. */
-static int element_type(const cli_common *c, const char *what, const array *a, attn_dtype said, attn_dtype *out) {
+static int element_type(const cli_common *c, const char *what, const array *a, attn_dtype said,
+                        attn_dtype *out) {
   switch (a->dtype) {
-  case ARRAY_F64: *out = ATTN_F64; return CLI_OK;
-  case ARRAY_F32: *out = ATTN_F32; return CLI_OK;
-  case ARRAY_F16: *out = ATTN_F16; return CLI_OK;
-  case ARRAY_BF16: *out = ATTN_BF16; return CLI_OK;
-  case ARRAY_F8E4M3: *out = ATTN_F8E4M3; return CLI_OK;
-  case ARRAY_F8E5M2: *out = ATTN_F8E5M2; return CLI_OK;
+  case ARRAY_F64:
+    *out = ATTN_F64;
+    return CLI_OK;
+  case ARRAY_F32:
+    *out = ATTN_F32;
+    return CLI_OK;
+  case ARRAY_F16:
+    *out = ATTN_F16;
+    return CLI_OK;
+  case ARRAY_BF16:
+    *out = ATTN_BF16;
+    return CLI_OK;
+  case ARRAY_F8E4M3:
+    *out = ATTN_F8E4M3;
+    return CLI_OK;
+  case ARRAY_F8E5M2:
+    *out = ATTN_F8E5M2;
+    return CLI_OK;
   case ARRAY_U16:
     if (said == ATTN_BF16) return *out = said, CLI_OK;
     return cli_fail(c, "%s holds u16; say what it is with --dtype bf16", what);
@@ -30,14 +43,18 @@ static int element_type(const cli_common *c, const char *what, const array *a, a
   case ARRAY_I8:
     if (said == ATTN_INT8) return *out = said, CLI_OK;
     return cli_fail(c, "%s holds i8; say --kv-dtype int8, with --k-scale and --v-scale", what);
-  default: return cli_fail(c, "%s holds %s, which attention does not take", what, array_dtype_name(a->dtype));
+  default:
+    return cli_fail(c, "%s holds %s, which attention does not take", what,
+                    array_dtype_name(a->dtype));
   }
 }
 
-static int dtype_of(const cli_common *c, const char *what, const array *a, attn_dtype said, attn_dtype *out) {
+static int dtype_of(const cli_common *c, const char *what, const array *a, attn_dtype said,
+                    attn_dtype *out) {
   int status = element_type(c, what, a, said, out);
   if (!status && said && said != *out)
-    status = cli_fail(c, "%s holds %s, the command line says %s", what, attn_dtype_name(*out), attn_dtype_name(said));
+    status = cli_fail(c, "%s holds %s, the command line says %s", what, attn_dtype_name(*out),
+                      attn_dtype_name(said));
   return status;
 }
 
@@ -49,20 +66,24 @@ typedef struct view {
 
 /* `heads` is for 3-D arrays, [batch, seq, heads * dim]. Packed: [total, heads, dim]; paged: [pages,
  * page_size, heads, dim]. */
-static int view_of(const cli_common *c, const char *what, const array *a, int64_t heads, attn_layout layout,
-                   bool packed, bool paged, view *v) {
+static int view_of(const cli_common *c, const char *what, const array *a, int64_t heads,
+                   attn_layout layout, bool packed, bool paged, view *v) {
   const int64_t *d = a->shape;
   if (packed && !paged) {
-    if (a->ndim != 3) return cli_fail(c, "%s has %d dimensions; packed tensors have 3 [total, heads, dim]", what, a->ndim);
+    if (a->ndim != 3)
+      return cli_fail(c, "%s has %d dimensions; packed tensors have 3 [total, heads, dim]", what,
+                      a->ndim);
     *v = (view){ { 1, d[1], d[0], d[2] }, { 0, d[2], d[1] * d[2], 1 } };
   } else if (a->ndim == 4 && (layout == ATTN_LAYOUT_BSHD || paged)) {
     *v = (view){ { d[0], d[2], d[1], d[3] }, { d[1] * d[2] * d[3], d[3], d[2] * d[3], 1 } };
   } else if (a->ndim == 4) {
     *v = (view){ { d[0], d[1], d[2], d[3] }, { d[1] * d[2] * d[3], d[2] * d[3], d[3], 1 } };
   } else if (a->ndim == 3) {
-    if (heads < 1) return cli_fail(c, "%s has 3 dimensions [batch, seq, heads * dim]: say --heads Q:KV", what);
+    if (heads < 1)
+      return cli_fail(c, "%s has 3 dimensions [batch, seq, heads * dim]: say --heads Q:KV", what);
     if (d[2] % heads)
-      return cli_fail(c, "%s: last dimension %lld is not a multiple of %lld heads", what, (long long)d[2], (long long)heads);
+      return cli_fail(c, "%s: last dimension %lld is not a multiple of %lld heads", what,
+                      (long long)d[2], (long long)heads);
     int64_t dim = d[2] / heads;
     *v = (view){ { d[0], heads, d[1], dim }, { d[1] * d[2], dim, d[2], 1 } };
   } else if (a->ndim == 2) {
@@ -71,13 +92,14 @@ static int view_of(const cli_common *c, const char *what, const array *a, int64_
     return cli_fail(c, "%s has %d dimensions, not 2, 3 or 4", what, a->ndim);
   }
   if (heads > 0 && v->n[1] != heads)
-    return cli_fail(c, "%s has %lld heads, --heads says %lld", what, (long long)v->n[1], (long long)heads);
+    return cli_fail(c, "%s has %lld heads, --heads says %lld", what, (long long)v->n[1],
+                    (long long)heads);
   return CLI_OK;
 }
 
 /* A small integer array: "0,3,5" or a file of i32 or i64. */
-static int load_ints(const cli_common *c, const char *what, const char *text, run_files *f, const int32_t **out,
-                     int64_t *count) {
+static int load_ints(const cli_common *c, const char *what, const char *text, run_files *f,
+                     const int32_t **out, int64_t *count) {
   array *a = &f->side[f->sides++];
   bool list = text[0] && !text[strspn(text, "-0123456789,")];
   if (list) {
@@ -85,7 +107,12 @@ static int load_ints(const cli_common *c, const char *what, const char *text, ru
     for (const char *p = text; *p; p++) n += *p == ',';
     int32_t *x = array_alloc((size_t)n * sizeof(*x));
     if (!x) return cli_fail(c, "%s: out of memory", what);
-    *a = (array){ .dtype = ARRAY_I32, .ndim = 1, .shape = { n }, .data = x, .bytes = (size_t)n * sizeof(*x), .owner = x };
+    *a = (array){ .dtype = ARRAY_I32,
+                  .ndim = 1,
+                  .shape = { n },
+                  .data = x,
+                  .bytes = (size_t)n * sizeof(*x),
+                  .owner = x };
     for (int64_t i = 0; i < n; i++) {
       char *end;
       long value = strtol(text, &end, 10);
@@ -105,11 +132,16 @@ static int load_ints(const cli_common *c, const char *what, const char *text, ru
         int64_t value = ((const int64_t *)a->data)[i];
         if (value < INT_MIN || value > INT_MAX) {
           free(x);
-          return cli_fail(c, "%s: item %lld of value %lld does not fit 32 bits", what, (long long)i, (long long)value);
+          return cli_fail(c, "%s: item %lld of value %lld does not fit 32 bits", what, (long long)i,
+                          (long long)value);
         }
         x[i] = (int32_t)value;
       }
-      array narrow = { .dtype = ARRAY_I32, .ndim = a->ndim, .data = x, .bytes = (size_t)n64 * sizeof(*x), .owner = x };
+      array narrow = { .dtype = ARRAY_I32,
+                       .ndim = a->ndim,
+                       .data = x,
+                       .bytes = (size_t)n64 * sizeof(*x),
+                       .owner = x };
       memcpy(narrow.shape, a->shape, sizeof(narrow.shape));
       array_release(a);
       *a = narrow;
@@ -122,28 +154,31 @@ static int load_ints(const cli_common *c, const char *what, const char *text, ru
   return CLI_OK;
 }
 
-static int load_floats(const cli_common *c, const char *what, const char *name, run_files *f, const float **out,
-                       int64_t need) {
+static int load_floats(const cli_common *c, const char *what, const char *name, run_files *f,
+                       const float **out, int64_t need) {
   array *a = &f->side[f->sides++];
   int status = load(c, what, name, a);
   if (status) return status;
-  if (a->dtype != ARRAY_F32) return cli_fail(c, "%s holds %s, not f32", what, array_dtype_name(a->dtype));
+  if (a->dtype != ARRAY_F32)
+    return cli_fail(c, "%s holds %s, not f32", what, array_dtype_name(a->dtype));
   if (array_count(a) != need)
-    return cli_fail(c, "%s holds %lld numbers, not %lld", what, (long long)array_count(a), (long long)need);
+    return cli_fail(c, "%s holds %lld numbers, not %lld", what, (long long)array_count(a),
+                    (long long)need);
   *out = a->data;
   return CLI_OK;
 }
 
 /* Past keys before the new ones, along the sequence. */
-static int prepend(const cli_common *c, const char *what, const char *past_name, int64_t heads, attn_layout layout,
-                   array *a) {
+static int prepend(const cli_common *c, const char *what, const char *past_name, int64_t heads,
+                   attn_layout layout, array *a) {
   array past = { 0 }, all = { 0 };
   view p, n;
   bool rows_first = layout == ATTN_LAYOUT_BSHD;
   int status = load(c, what, past_name, &past);
   if (!status) status = view_of(c, what, &past, heads, layout, false, false, &p);
   if (!status) status = view_of(c, "the new keys", a, heads, layout, false, false, &n);
-  if (!status && (past.dtype != a->dtype || p.n[0] != n.n[0] || p.n[1] != n.n[1] || p.n[3] != n.n[3]))
+  if (!status &&
+      (past.dtype != a->dtype || p.n[0] != n.n[0] || p.n[1] != n.n[1] || p.n[3] != n.n[3]))
     status = cli_fail(c, "%s does not match the new keys in batch, heads, head size or type", what);
   size_t e = array_dtype_size(a->dtype);
   int64_t seq = status ? 0 : p.n[2] + n.n[2], d = status ? 0 : p.n[3];
@@ -161,7 +196,8 @@ static int prepend(const cli_common *c, const char *what, const char *past_name,
       int64_t row = i < p.n[2] ? i : i - p.n[2], b = bh / p.n[1], h = bh % p.n[1];
       int64_t at = b * from->s.batch + h * from->s.head + row * from->s.row;
       int64_t to = rows_first ? (b * seq + i) * p.n[1] + h : bh * seq + i;
-      memcpy((char *)all.data + (size_t)(to * d) * e, (const char *)source->data + (size_t)at * e, (size_t)d * e);
+      memcpy((char *)all.data + (size_t)(to * d) * e, (const char *)source->data + (size_t)at * e,
+             (size_t)d * e);
     }
   array_release(&past);
   if (status) {
@@ -177,7 +213,8 @@ static int set_mask(const cli_common *c, const array *m, attn_problem *p) {
   const int64_t full[4] = { p->batch, p->heads_q, p->seq_q, p->seq_kv };
   static const char *const names[4] = { "batch", "heads_q", "seq_q", "seq_kv" };
   attn_dtype dtype = ATTN_F32;
-  if (m->ndim < 1 || m->ndim > 4) return cli_fail(c, "the mask has %d dimensions, not 1 to 4", m->ndim);
+  if (m->ndim < 1 || m->ndim > 4)
+    return cli_fail(c, "the mask has %d dimensions, not 1 to 4", m->ndim);
   p->mask = m->dtype == ARRAY_BOOL ? ATTN_MASK_BOOL : ATTN_MASK_ADDITIVE;
   if (m->dtype != ARRAY_BOOL) {
     int status = element_type(c, "the mask", m, ATTN_BF16, &dtype);
@@ -187,10 +224,11 @@ static int set_mask(const cli_common *c, const array *m, attn_problem *p) {
   for (int i = 0; i < 4; i++) {
     int from = i - (4 - m->ndim);
     p->mask_dims[i] = from < 0 ? 1 : m->shape[from];
-    bool fits = p->mask_dims[i] == 1 || p->mask_dims[i] == full[i] || (i == 3 && p->mask_dims[i] < full[i]);
+    bool fits =
+        p->mask_dims[i] == 1 || p->mask_dims[i] == full[i] || (i == 3 && p->mask_dims[i] < full[i]);
     if (!fits)
-      return cli_fail(c, "the mask's %s dimension of %lld is neither 1 nor %lld", names[i], (long long)p->mask_dims[i],
-                      (long long)full[i]);
+      return cli_fail(c, "the mask's %s dimension of %lld is neither 1 nor %lld", names[i],
+                      (long long)p->mask_dims[i], (long long)full[i]);
   }
   return CLI_OK;
 }
@@ -203,32 +241,44 @@ static int set_tensors(const cli_common *c, run_files *f, attn_problem *p, bool 
   attn_layout layout = p->layout;
   int status = dtype_of(c, "Q", &f->q, p->dtype, &p->dtype);
   attn_dtype kv_said = p->kv_dtype ? p->kv_dtype : p->dtype;
-  if (!status && p->kv_dtype) status = dtype_of(c, "K", &f->k, kv_said, &kd);
-  else if (!status) status = element_type(c, "K", &f->k, kv_said, &kd);
+  if (!status && p->kv_dtype)
+    status = dtype_of(c, "K", &f->k, kv_said, &kd);
+  else if (!status)
+    status = element_type(c, "K", &f->k, kv_said, &kd);
   if (!status) status = element_type(c, "V", &f->v, kv_said, &vd);
-  if (!status && kd != vd) status = cli_fail(c, "K holds %s, V holds %s", attn_dtype_name(kd), attn_dtype_name(vd));
+  if (!status && kd != vd)
+    status = cli_fail(c, "K holds %s, V holds %s", attn_dtype_name(kd), attn_dtype_name(vd));
   if (!status) status = view_of(c, "Q", &f->q, p->heads_q, layout, packed, false, &q);
   if (!status) status = view_of(c, "K", &f->k, kv_heads, layout, packed, paged, &k);
   if (!status) status = view_of(c, "V", &f->v, kv_heads, layout, packed, paged, &v);
   if (status) return status;
   if (k.n[2] != v.n[2])
     return cli_fail(c, "K has %lld keys, V has %lld", (long long)k.n[2], (long long)v.n[2]);
-  if (k.n[1] != v.n[1]) return cli_fail(c, "K has %lld heads, V has %lld", (long long)k.n[1], (long long)v.n[1]);
+  if (k.n[1] != v.n[1])
+    return cli_fail(c, "K has %lld heads, V has %lld", (long long)k.n[1], (long long)v.n[1]);
   if (k.n[0] != v.n[0] || (!paged && !packed && k.n[0] != q.n[0]))
-    return cli_fail(c, "batch sizes differ: Q %lld, K %lld, V %lld", (long long)q.n[0], (long long)k.n[0], (long long)v.n[0]);
-  if (q.n[3] != k.n[3]) return cli_fail(c, "head_dim differs: Q %lld, K %lld", (long long)q.n[3], (long long)k.n[3]);
+    return cli_fail(c, "batch sizes differ: Q %lld, K %lld, V %lld", (long long)q.n[0],
+                    (long long)k.n[0], (long long)v.n[0]);
+  if (q.n[3] != k.n[3])
+    return cli_fail(c, "head_dim differs: Q %lld, K %lld", (long long)q.n[3], (long long)k.n[3]);
   p->kv_dtype = kd;
   p->heads_q = q.n[1], p->heads_kv = k.n[1], p->head_dim = q.n[3], p->head_dim_v = v.n[3];
-  if (packed) p->varlen = true, p->total_q = q.n[2], p->total_kv = paged ? 0 : k.n[2];
-  else p->batch = q.n[0], p->seq_q = q.n[2];
-  if (paged) p->num_pages = k.n[0], p->page_size = k.n[2];
-  else if (!packed) p->seq_kv = k.n[2];
+  if (packed)
+    p->varlen = true, p->total_q = q.n[2], p->total_kv = paged ? 0 : k.n[2];
+  else
+    p->batch = q.n[0], p->seq_q = q.n[2];
+  if (paged)
+    p->num_pages = k.n[0], p->page_size = k.n[2];
+  else if (!packed)
+    p->seq_kv = k.n[2];
   p->q_strides = q.s, p->k_strides = k.s, p->v_strides = v.s;
   int64_t dv = p->head_dim_v; // the output has Q's rank and order
-  if (packed) p->out_strides = (attn_strides){ 0, dv, p->heads_q * dv, 1 };
+  if (packed)
+    p->out_strides = (attn_strides){ 0, dv, p->heads_q * dv, 1 };
   else if (f->q.ndim == 3 || (f->q.ndim == 4 && layout == ATTN_LAYOUT_BSHD))
     p->out_strides = (attn_strides){ p->seq_q * p->heads_q * dv, dv, p->heads_q * dv, 1 };
-  else p->out_strides = (attn_strides){ p->heads_q * p->seq_q * dv, p->seq_q * dv, dv, 1 };
+  else
+    p->out_strides = (attn_strides){ p->heads_q * p->seq_q * dv, p->seq_q * dv, dv, 1 };
   p->layout = ATTN_LAYOUT_STRIDED;
   return CLI_OK;
 }
@@ -241,7 +291,8 @@ static int64_t longest(const int32_t *cu, int64_t n) {
 }
 
 /* Offsets "Q" or "Q,KV" (two files or two lists between a semicolon). */
-static int set_offsets(const cli_common *c, const char *text, run_files *f, attn_problem *p, attn_io *io) {
+static int set_offsets(const cli_common *c, const char *text, run_files *f, attn_problem *p,
+                       attn_io *io) {
   char first[2048];
   const char *second = strchr(text, ';');
   int64_t nq, nk;
@@ -249,8 +300,11 @@ static int set_offsets(const cli_common *c, const char *text, run_files *f, attn
   int status = load_ints(c, "--cu-seqlens", first, f, &io->cu_seqlens_q, &nq);
   if (status) return status;
   io->cu_seqlens_kv = io->cu_seqlens_q, nk = nq;
-  if (second && (status = load_ints(c, "--cu-seqlens", second + 1, f, &io->cu_seqlens_kv, &nk))) return status;
-  if (nq != nk || nq < 1) return cli_fail(c, "--cu-seqlens: %lld offsets of queries, %lld of keys", (long long)nq, (long long)nk);
+  if (second && (status = load_ints(c, "--cu-seqlens", second + 1, f, &io->cu_seqlens_kv, &nk)))
+    return status;
+  if (nq != nk || nq < 1)
+    return cli_fail(c, "--cu-seqlens: %lld offsets of queries, %lld of keys", (long long)nq,
+                    (long long)nk);
   p->batch = nq - 1;
   p->seq_q = longest(io->cu_seqlens_q, nq);
   if (!p->page_size) p->seq_kv = longest(io->cu_seqlens_kv, nk);
@@ -258,7 +312,8 @@ static int set_offsets(const cli_common *c, const char *text, run_files *f, attn
 }
 
 /* Keys shared by the batch: [heads_kv, prefix, dim], or with a leading 1. */
-static int set_prefix(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
+static int set_prefix(const cli_common *c, const run_names *n, run_files *f, attn_problem *p,
+                      attn_io *io) {
   const char *names[2] = { n->prefix_k, n->prefix_v };
   const int64_t dims[2] = { p->head_dim, p->head_dim_v };
   if (!names[0] || !names[1]) return cli_usage(c, "--prefix-k and --prefix-v go together");
@@ -269,15 +324,19 @@ static int set_prefix(const cli_common *c, const run_names *n, run_files *f, att
     if (!status) status = dtype_of(c, i ? "--prefix-v" : "--prefix-k", a, p->kv_dtype, &type);
     if (status) return status;
     const int64_t *d = a->shape + (a->ndim == 4);
-    bool fits = (a->ndim == 3 || (a->ndim == 4 && a->shape[0] == 1)) && d[0] == p->heads_kv && d[2] == dims[i];
+    bool fits = (a->ndim == 3 || (a->ndim == 4 && a->shape[0] == 1)) && d[0] == p->heads_kv &&
+                d[2] == dims[i];
     if (!fits || type != p->kv_dtype)
-      return cli_fail(c, "%s is not [%lld, keys, %lld] of %s", i ? "--prefix-v" : "--prefix-k", (long long)p->heads_kv,
-                      (long long)dims[i], attn_dtype_name(p->kv_dtype));
+      return cli_fail(c, "%s is not [%lld, keys, %lld] of %s", i ? "--prefix-v" : "--prefix-k",
+                      (long long)p->heads_kv, (long long)dims[i], attn_dtype_name(p->kv_dtype));
     if (i && d[1] != p->prefix)
-      return cli_fail(c, "--prefix-k has %lld keys, --prefix-v has %lld", (long long)p->prefix, (long long)d[1]);
+      return cli_fail(c, "--prefix-k has %lld keys, --prefix-v has %lld", (long long)p->prefix,
+                      (long long)d[1]);
     p->prefix = d[1];
-    if (i) io->v_prefix = a->data;
-    else io->k_prefix = a->data;
+    if (i)
+      io->v_prefix = a->data;
+    else
+      io->k_prefix = a->data;
   }
   p->seq_kv += p->prefix;
   return CLI_OK;
@@ -286,8 +345,11 @@ static int set_prefix(const cli_common *c, const run_names *n, run_files *f, att
 static bool is_fp8(attn_dtype t) { return t == ATTN_F8E4M3 || t == ATTN_F8E5M2; }
 
 /* Scales of fp8 tensors, one or one a head, and of an int8 cache, one a row and head. */
-static int set_scales(const cli_common *c, const run_names *n, run_files *f, const attn_problem *p, attn_io *io) {
-  int64_t rows = p->page_size ? p->num_pages * p->page_size : p->varlen ? p->total_kv : p->batch * (p->seq_kv - p->prefix);
+static int set_scales(const cli_common *c, const run_names *n, run_files *f, const attn_problem *p,
+                      attn_io *io) {
+  int64_t rows = p->page_size ? p->num_pages * p->page_size
+                 : p->varlen  ? p->total_kv
+                              : p->batch * (p->seq_kv - p->prefix);
   const struct {
     const char *what, *name;
     const float **to;
@@ -301,37 +363,48 @@ static int set_scales(const cli_common *c, const run_names *n, run_files *f, con
     if (!all[i].name) continue;
     bool fp8 = is_fp8(all[i].type) && p->fp8_scale;
     if (!fp8 && all[i].type != ATTN_INT8)
-      return cli_fail(c, "%s is for fp8 with --fp8-scale tensor or head, and for an int8 cache", all[i].what);
-    int64_t need = !fp8 ? rows * all[i].heads : p->fp8_scale == ATTN_FP8_SCALE_HEAD ? all[i].heads : 1;
+      return cli_fail(c, "%s is for fp8 with --fp8-scale tensor or head, and for an int8 cache",
+                      all[i].what);
+    int64_t need = !fp8                                  ? rows * all[i].heads
+                   : p->fp8_scale == ATTN_FP8_SCALE_HEAD ? all[i].heads
+                                                         : 1;
     status = load_floats(c, all[i].what, all[i].name, f, all[i].to, need);
   }
   return status;
 }
 
-static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
+static int set_sides(const cli_common *c, const run_names *n, run_files *f, attn_problem *p,
+                     attn_io *io) {
   int status = CLI_OK;
   int64_t count;
   if (n->block_table) {
-    if ((status = load_ints(c, "--block-table", n->block_table, f, &io->block_table, &count))) return status;
+    if ((status = load_ints(c, "--block-table", n->block_table, f, &io->block_table, &count)))
+      return status;
     const array *table = &f->side[f->sides - 1];
     p->pages_per_seq = table->ndim == 2 ? table->shape[1] : count;
     if (table->ndim != 2 && p->batch != 1)
       return cli_fail(c, "--block-table needs 2 dimensions [batch, pages], it has %d", table->ndim);
     if (table->ndim == 2 && table->shape[0] != p->batch)
-      return cli_fail(c, "--block-table has %lld rows, the batch is %lld", (long long)table->shape[0], (long long)p->batch);
+      return cli_fail(c, "--block-table has %lld rows, the batch is %lld",
+                      (long long)table->shape[0], (long long)p->batch);
     p->seq_kv = p->prefix + p->pages_per_seq * p->page_size;
   }
   if (n->kv_len) {
     if ((status = load_ints(c, "--kv-len", n->kv_len, f, &io->kv_len, &count))) return status;
-    if (count != p->batch) return cli_fail(c, "--kv-len has %lld lengths, the batch is %lld", (long long)count, (long long)p->batch);
+    if (count != p->batch)
+      return cli_fail(c, "--kv-len has %lld lengths, the batch is %lld", (long long)count,
+                      (long long)p->batch);
     p->kv_lengths = true;
   }
-  if (n->alibi) p->alibi = true, status = load_floats(c, "--alibi", n->alibi, f, &io->alibi_slopes, p->heads_q);
-  if (!status && n->sinks) p->sinks = true, status = load_floats(c, "--sinks", n->sinks, f, &io->sinks, p->heads_q);
+  if (n->alibi)
+    p->alibi = true, status = load_floats(c, "--alibi", n->alibi, f, &io->alibi_slopes, p->heads_q);
+  if (!status && n->sinks)
+    p->sinks = true, status = load_floats(c, "--sinks", n->sinks, f, &io->sinks, p->heads_q);
   return status ? status : set_scales(c, n, f, p, io);
 }
 
-static int allocate(const cli_common *c, array *a, array_dtype dtype, int ndim, const int64_t *shape) {
+static int allocate(const cli_common *c, array *a, array_dtype dtype, int ndim,
+                    const int64_t *shape) {
   *a = (array){ .dtype = dtype, .ndim = ndim };
   int64_t n = 1;
   for (int i = 0; i < ndim; i++) a->shape[i] = shape[i], n *= shape[i];
@@ -344,16 +417,22 @@ static int allocate(const cli_common *c, array *a, array_dtype dtype, int ndim, 
 
 static array_dtype stored(attn_dtype t) {
   switch (t) {
-  case ATTN_F64: return ARRAY_F64;
-  case ATTN_F16: return ARRAY_F16;
-  case ATTN_BF16: return ARRAY_U16;
+  case ATTN_F64:
+    return ARRAY_F64;
+  case ATTN_F16:
+    return ARRAY_F16;
+  case ATTN_BF16:
+    return ARRAY_U16;
   case ATTN_F8E4M3:
-  case ATTN_F8E5M2: return ARRAY_U8;
-  default: return ARRAY_F32;
+  case ATTN_F8E5M2:
+    return ARRAY_U8;
+  default:
+    return ARRAY_F32;
   }
 }
 
-static int allocate_outputs(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
+static int allocate_outputs(const cli_common *c, const run_names *n, run_files *f, attn_problem *p,
+                            attn_io *io) {
   attn_problem r;
   int64_t shape[4];
   int status;
@@ -365,24 +444,29 @@ static int allocate_outputs(const cli_common *c, const run_names *n, run_files *
   io->out = f->out.data;
   if (n->lse) {
     const int64_t dense[3] = { r.batch, r.heads_q, r.seq_q }, packed[2] = { r.heads_q, r.total_q };
-    if ((status = allocate(c, &f->lse, ARRAY_F32, r.varlen ? 2 : 3, r.varlen ? packed : dense))) return status;
+    if ((status = allocate(c, &f->lse, ARRAY_F32, r.varlen ? 2 : 3, r.varlen ? packed : dense)))
+      return status;
     io->lse = f->lse.data;
   }
   if (r.weights) {
     bool sums = r.weights == ATTN_WEIGHTS_COLUMN_SUMS;
-    const int64_t whole[4] = { r.batch, r.heads_q, r.seq_q, r.seq_kv }, columns[3] = { r.batch, r.heads_q, r.seq_kv };
-    if ((status = allocate(c, &f->weights, ARRAY_F32, sums ? 3 : 4, sums ? columns : whole))) return status;
+    const int64_t whole[4] = { r.batch, r.heads_q, r.seq_q, r.seq_kv },
+                  columns[3] = { r.batch, r.heads_q, r.seq_kv };
+    if ((status = allocate(c, &f->weights, ARRAY_F32, sums ? 3 : 4, sums ? columns : whole)))
+      return status;
     io->weights = f->weights.data;
   }
   return CLI_OK;
 }
 
-int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_problem *p, attn_io *io) {
+int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_problem *p,
+                   attn_io *io) {
   int status = load(c, "-q", n->q, &f->q);
   if (!status) status = load(c, "-k", n->k, &f->k);
   if (!status) status = load(c, "-v", n->v, &f->v);
   int64_t kv_heads = p->heads_kv ? p->heads_kv : p->heads_q;
-  if (!status && !n->past_k != !n->past_v) status = cli_usage(c, "--past-k and --past-v go together");
+  if (!status && !n->past_k != !n->past_v)
+    status = cli_usage(c, "--past-k and --past-v go together");
   if (!status && !n->past_k && (n->present_k || n->present_v))
     status = cli_usage(c, "--present-k and --present-v need --past-k and --past-v");
   if (!status && n->past_k && (n->cu_seqlens || n->block_table))

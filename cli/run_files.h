@@ -18,11 +18,11 @@ typedef struct run_files {
   array out, lse, weights; /* allocated by run_files_load */
   array side[12];          /* slopes, sinks, lengths, offsets, tables, scales */
   int sides;
-  int64_t rank;            /* of Q, and so of the output */
+  int64_t rank; /* of Q, and so of the output */
 } run_files;
 
-/* Loads everything, fills sizes and strides of *problem (which holds the options) and *io. CLI_OK, or
- * another exit status after saying why. */
+/* Loads everything, fills sizes and strides of *problem (which holds the options) and *io. CLI_OK,
+ * or another exit status after saying why. */
 int run_files_load(const cli_common *c, const run_names *names, run_files *f, attn_problem *problem,
                    attn_io *io);
 void run_files_release(run_files *f);

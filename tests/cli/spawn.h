@@ -28,7 +28,8 @@ static char spawn_folder[64];
 
 /* Group fixtures: the tests work inside a new folder, and without the user's environment. */
 static inline int spawn_setup(void **state) {
-  static const char *const names[] = { "ATTN_BACKEND", "ATTN_ISA", "ATTN_NUM_THREADS", "ATTN_VERBOSE" };
+  static const char *const names[] = { "ATTN_BACKEND", "ATTN_ISA", "ATTN_NUM_THREADS",
+                                       "ATTN_VERBOSE" };
   (void)state;
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) unsetenv(names[i]);
   snprintf(spawn_folder, sizeof(spawn_folder), "/tmp/attn-cli-XXXXXX");
@@ -75,25 +76,29 @@ __attribute__((format(printf, 1, 2))) static inline const spawned *attn(const ch
   s.status = WEXITSTATUS(raw);
   read_text("stdout.txt", s.out, sizeof(s.out));
   read_text("stderr.txt", s.err, sizeof(s.err));
-  if (strstr(s.err, "Sanitizer") || strstr(s.err, "runtime error")) fail_msg("attn %s\n%s", arguments, s.err);
+  if (strstr(s.err, "Sanitizer") || strstr(s.err, "runtime error"))
+    fail_msg("attn %s\n%s", arguments, s.err);
   return &s;
 }
 
 /* The exit status, and a word that standard error must hold. */
-__attribute__((format(printf, 3, 4))) static inline const spawned *fails(int status, const char *word,
-                                                                         const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static inline const spawned *
+fails(int status, const char *word, const char *format, ...) {
   char arguments[8192];
   va_list args;
   va_start(args, format);
   vsnprintf(arguments, sizeof(arguments), format, args);
   va_end(args);
   const spawned *s = attn("%s", arguments);
-  if (s->status != status) fail_msg("attn %s\nexit status %d, not %d\n%s", arguments, s->status, status, s->err);
-  if (!strstr(s->err, word)) fail_msg("attn %s\nthe message has no \"%s\":\n%s", arguments, word, s->err);
+  if (s->status != status)
+    fail_msg("attn %s\nexit status %d, not %d\n%s", arguments, s->status, status, s->err);
+  if (!strstr(s->err, word))
+    fail_msg("attn %s\nthe message has no \"%s\":\n%s", arguments, word, s->err);
   return s;
 }
 
-__attribute__((format(printf, 1, 2))) static inline const spawned *succeeds(const char *format, ...) {
+__attribute__((format(printf, 1, 2))) static inline const spawned *succeeds(const char *format,
+                                                                            ...) {
   char arguments[8192];
   va_list args;
   va_start(args, format);
@@ -111,8 +116,10 @@ static inline void plain(const char *text, int width) {
   for (const char *p = text; *p; p++) {
     unsigned char c = (unsigned char)*p;
     if (c != '\n' && (c < 32 || c == 127)) fail_msg("control character %d in:\n%s", c, text);
-    if (c == '\n') column = 0;
-    else if ((c & 0xc0) != 0x80 && ++column > width) fail_msg("more than %d columns:\n%s", width, text);
+    if (c == '\n')
+      column = 0;
+    else if ((c & 0xc0) != 0x80 && ++column > width)
+      fail_msg("more than %d columns:\n%s", width, text);
   }
 }
 
@@ -129,27 +136,45 @@ static inline json_t *parsed(const spawned *s) {
 }
 
 /* Every key of a list that ends with NULL is there. A key may be followed by its type: 's' string,
- * 'n' number, 'N' number or null, 'S' string or null, 'i' integer, 'b' boolean, 'B' boolean or null,
- * 'a' array: "name:s". */
+ * 'n' number, 'N' number or null, 'S' string or null, 'i' integer, 'b' boolean, 'B' boolean or
+ * null, 'a' array: "name:s". */
 static inline void has_keys(const json_t *o, const char *const *keys) {
   assert_true(json_is_object(o));
   for (; *keys; keys++) {
     char name[64];
     const char *colon = strchr(*keys, ':');
-    snprintf(name, sizeof(name), "%.*s", (int)(colon ? (size_t)(colon - *keys) : strlen(*keys)), *keys);
+    snprintf(name, sizeof(name), "%.*s", (int)(colon ? (size_t)(colon - *keys) : strlen(*keys)),
+             *keys);
     const json_t *v = json_object_get(o, name);
     if (!v) fail_msg("no key \"%s\"", name);
     bool null = json_is_null(v), ok = true;
     switch (colon ? colon[1] : 0) {
-    case 's': ok = json_is_string(v); break;
-    case 'S': ok = json_is_string(v) || null; break;
-    case 'n': ok = json_is_number(v); break;
-    case 'N': ok = json_is_number(v) || null; break;
-    case 'i': ok = json_is_integer(v); break;
-    case 'b': ok = json_is_boolean(v); break;
-    case 'B': ok = json_is_boolean(v) || null; break;
-    case 'a': ok = json_is_array(v); break;
-    default: break;
+    case 's':
+      ok = json_is_string(v);
+      break;
+    case 'S':
+      ok = json_is_string(v) || null;
+      break;
+    case 'n':
+      ok = json_is_number(v);
+      break;
+    case 'N':
+      ok = json_is_number(v) || null;
+      break;
+    case 'i':
+      ok = json_is_integer(v);
+      break;
+    case 'b':
+      ok = json_is_boolean(v);
+      break;
+    case 'B':
+      ok = json_is_boolean(v) || null;
+      break;
+    case 'a':
+      ok = json_is_array(v);
+      break;
+    default:
+      break;
     }
     if (!ok) fail_msg("key \"%s\" has the wrong type", *keys);
   }

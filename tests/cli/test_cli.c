@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command as a program: exit statuses, messages, widths, and the JSON keys that callers rely on. */
+/* The command as a program: exit statuses, messages, widths, and the JSON keys that callers rely
+ * on. */
 #include "spawn.h"
 
 static const char *const commands[] = { "info", "select", "run", "bench", "verify" };
@@ -12,8 +13,8 @@ static void help_and_version(void **state) {
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
       char arguments[64];
       const char *form = forms[f];
-      snprintf(arguments, sizeof(arguments), "%.*s%s%s", (int)(strchr(form, '%') - form), form, commands[i],
-               strchr(form, '%') + 2);
+      snprintf(arguments, sizeof(arguments), "%.*s%s%s", (int)(strchr(form, '%') - form), form,
+               commands[i], strchr(form, '%') + 2);
       const spawned *s = succeeds("%s", arguments);
       readable(s->out);
       assert_non_null(strstr(s->out, "usage: attn "));
@@ -57,8 +58,9 @@ static void unknown_words(void **state) {
 }
 
 static void missing_and_malformed_values(void **state) {
-  static const char *const valued[] = { "--threads", "--hw", "--objective", "--backend", "--disable",
-                                        "--isa", "--memory-budget", "--flash-min-seq", "--seq", "--dim" };
+  static const char *const valued[] = { "--threads", "--hw",  "--objective",     "--backend",
+                                        "--disable", "--isa", "--memory-budget", "--flash-min-seq",
+                                        "--seq",     "--dim" };
   static const struct {
     const char *arguments, *word;
   } cases[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `attn run` on files that are broken, disagree or cannot be had: exit status 1, a message that names
- * the file or argument, and outputs that stay as they were. */
+/* `attn run` on files that are broken, disagree or cannot be had: exit status 1, a message that
+ * names the file or argument, and outputs that stay as they were. */
 #include "array.h"
 #include "spawn.h"
 
@@ -36,7 +36,8 @@ static void refused(int status, const char *word, const char *arguments) {
     json_t *o = parsed(s);
     const char *error = json_string_value(json_object_get(o, "error"));
     assert_non_null(error);
-    if (!strstr(error, word)) fail_msg("run %s\nthe JSON's error has no \"%s\": %s", arguments, word, error);
+    if (!strstr(error, word))
+      fail_msg("run %s\nthe JSON's error has no \"%s\": %s", arguments, word, error);
     json_decref(o);
   } else {
     assert_string_equal(s->out, "");
@@ -60,9 +61,11 @@ static void broken_files(void **state) {
     const char *dictionary;
     size_t data;
   } headers[] = {
-    { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 5, 8), }\n", 639 },       // short
+    { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 5, 8), }\n", 639 }, // short
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 2, 5, 8), }\n", 64 },
-    { "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }\n", 64 },
+    { "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, "
+      "9223372036854775807), }\n",
+      64 },
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 1), }\n", 64 },
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 2, 5, 8), }\n", 640 },
     { "{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2, 5, 2), }\n", 320 },
@@ -143,7 +146,8 @@ static void disagreeing_tensors(void **state) {
   refused(1, "--kv-dtype int8", "-q q.npy -k t.npy -v t.npy");
   refused(1, "scale", "-q q.npy -k t.npy -v t.npy --kv-dtype int8");
   SAVE("s.npy", 19);
-  refused(1, "--k-scale holds 19 numbers, not 20", "-q q.npy -k t.npy -v t.npy --kv-dtype int8 --k-scale s.npy --v-scale s.npy");
+  refused(1, "--k-scale holds 19 numbers, not 20",
+          "-q q.npy -k t.npy -v t.npy --kv-dtype int8 --k-scale s.npy --v-scale s.npy");
   refused(1, "bf16", "-q q.npy -k k.npy -v v.npy --dtype bf16");
 }
 
@@ -227,8 +231,9 @@ static void unwritable_outputs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(broken_files),        cmocka_unit_test(absent_files),     cmocka_unit_test(disagreeing_tensors),
-    cmocka_unit_test(disagreeing_options), cmocka_unit_test(packed_and_paged), cmocka_unit_test(unwritable_outputs),
+    cmocka_unit_test(broken_files),        cmocka_unit_test(absent_files),
+    cmocka_unit_test(disagreeing_tensors), cmocka_unit_test(disagreeing_options),
+    cmocka_unit_test(packed_and_paged),    cmocka_unit_test(unwritable_outputs),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);
 }

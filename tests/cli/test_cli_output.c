@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What info, select, bench and verify print: the JSON keys that callers rely on, and text for people. */
+/* What info, select, bench and verify print: the JSON keys that callers rely on, and text for
+ * people. */
 #include <math.h>
 
 #include "attn/hardware.h"
@@ -25,14 +26,38 @@ static double number_of(const json_t *o, const char *key) {
 
 static void info(void **state) {
   static const char *const keys[] = { "version:s", "devices:a", "kernels:a", "wisdom", NULL };
-  static const char *const device_keys[] = {
-    "device:s", "source:s", "name:S", "arch:S", "compute_capability:S", "compute_units:N", "memory_total_bytes:N",
-    "memory_available_bytes:N", "bandwidth_gbps:N", "clock_ghz:N", "tensor_cores:B", "f16:B", "bf16:B", "f8:B",
-    "peak_f32_gflops:N", "peak_f16_gflops:N", "peak_bf16_gflops:N", "peak_f8_gflops:N", "shared_memory_bytes:N",
-    "l1_bytes:N", "l2_bytes:N", "l3_bytes:N", "cudnn_version:N", "unified_memory:B", "cores_total:N", "numa_nodes:N",
-    "cache_line_bytes:N", "isa_flags:a", "notes:s", NULL
-  };
-  static const char *const kernel_keys[] = { "isa:s", "supported:b", "selfcheck:s", "reason:s", NULL };
+  static const char *const device_keys[] = { "device:s",
+                                             "source:s",
+                                             "name:S",
+                                             "arch:S",
+                                             "compute_capability:S",
+                                             "compute_units:N",
+                                             "memory_total_bytes:N",
+                                             "memory_available_bytes:N",
+                                             "bandwidth_gbps:N",
+                                             "clock_ghz:N",
+                                             "tensor_cores:B",
+                                             "f16:B",
+                                             "bf16:B",
+                                             "f8:B",
+                                             "peak_f32_gflops:N",
+                                             "peak_f16_gflops:N",
+                                             "peak_bf16_gflops:N",
+                                             "peak_f8_gflops:N",
+                                             "shared_memory_bytes:N",
+                                             "l1_bytes:N",
+                                             "l2_bytes:N",
+                                             "l3_bytes:N",
+                                             "cudnn_version:N",
+                                             "unified_memory:B",
+                                             "cores_total:N",
+                                             "numa_nodes:N",
+                                             "cache_line_bytes:N",
+                                             "isa_flags:a",
+                                             "notes:s",
+                                             NULL };
+  static const char *const kernel_keys[] = { "isa:s", "supported:b", "selfcheck:s", "reason:s",
+                                             NULL };
   (void)state;
   json_t *o = parsed(succeeds("info --json"));
   has_keys(o, keys);
@@ -45,7 +70,8 @@ static void info(void **state) {
   each(json_object_get(o, "profiles"), 30, device_keys);
   const json_t *p;
   size_t i;
-  json_array_foreach(json_object_get(o, "profiles"), i, p) readable(succeeds("info --hw %s", text_of(p, "name"))->out);
+  json_array_foreach(json_object_get(o, "profiles"), i, p)
+      readable(succeeds("info --hw %s", text_of(p, "name"))->out);
   json_decref(o);
   readable(succeeds("info --profiles")->out);
   const spawned *s = succeeds("info");
@@ -54,15 +80,21 @@ static void info(void **state) {
   s = succeeds("info --isa scalar");
   assert_non_null(strstr(s->out, "scalar             self-check ok, in use"));
   o = parsed(succeeds("info --hw a100 --json"));
-  assert_string_equal(text_of(json_array_get(json_object_get(o, "devices"), 0), "compute_capability"), "8.0");
+  assert_string_equal(
+      text_of(json_array_get(json_object_get(o, "devices"), 0), "compute_capability"), "8.0");
   json_decref(o);
 }
 
-static const char *const select_keys[] = { "backend:s", "implementation:s", "device:s", "source:s", "confidence:n",
-                                           "expected_time_ms:N", "expected_speedup:N", "expected_memory_bytes:i",
-                                           "workspace_bytes:i", "flops:n", "reason:s", "alternatives:a", "rejected:a",
-                                           "shape:s", "hardware:s", NULL };
-static const char *const alternative_keys[] = { "backend:s", "implementation:s", "score:n", "expected_time_ms:N",
+static const char *const select_keys[] = { "backend:s",          "implementation:s",
+                                           "device:s",           "source:s",
+                                           "confidence:n",       "expected_time_ms:N",
+                                           "expected_speedup:N", "expected_memory_bytes:i",
+                                           "workspace_bytes:i",  "flops:n",
+                                           "reason:s",           "alternatives:a",
+                                           "rejected:a",         "shape:s",
+                                           "hardware:s",         NULL };
+static const char *const alternative_keys[] = { "backend:s",         "implementation:s",
+                                                "score:n",           "expected_time_ms:N",
                                                 "workspace_bytes:i", NULL };
 static const char *const rejected_keys[] = { "backend:s", "implementation:s", "reasons:a", NULL };
 static const char *const reason_keys[] = { "code:s", "value:N", "limit:N", "text:s", NULL };
@@ -89,7 +121,9 @@ static json_t *selected(const char *arguments) {
 }
 
 static void selections(void **state) {
-  static const char *const hardware[] = { "", "--hw a100", "--hw h100-sxm", "--hw mi300x", "--hw rtx-4090", "--hw t4" };
+  static const char *const hardware[] = {
+    "", "--hw a100", "--hw h100-sxm", "--hw mi300x", "--hw rtx-4090", "--hw t4"
+  };
   static const char *const shapes[] = {
     "--heads 32:8 --seq 1:8192 --dim 128 --dtype f16 --causal br",
     "--batch 2 --heads 16 --seq 2048 --dim 64",
@@ -111,10 +145,12 @@ static void selections(void **state) {
   o = selected("--seq 128 --dim 64 --debug");
   assert_string_equal(text_of(o, "backend"), "math");
   json_decref(o);
-  o = selected("--seq 128 --dim 64 --backend memory_efficient --disable flash --objective throughput --threads 1");
+  o = selected("--seq 128 --dim 64 --backend memory_efficient --disable flash --objective "
+               "throughput --threads 1");
   assert_string_equal(text_of(o, "backend"), "memory_efficient");
   json_decref(o);
-  o = selected("--seq 1024 --dim 64 --memory-budget 1MiB --flash-min-seq 64 --deterministic --isa scalar");
+  o = selected(
+      "--seq 1024 --dim 64 --memory-budget 1MiB --flash-min-seq 64 --deterministic --isa scalar");
   assert_true(number_of(o, "workspace_bytes") <= 1048576);
   json_decref(o);
 }
@@ -143,7 +179,8 @@ static void profile_file(void **state) {
   o = selected("--heads 32 --seq 4096 --dim 128 --dtype f16 --hw bare.profile");
   assert_true(json_is_null(json_object_get(o, "expected_time_ms")));
   json_decref(o);
-  assert_non_null(strstr(succeeds("select --seq 64 --dim 64 --dtype f16 --hw bare.profile")->out, "unknown"));
+  assert_non_null(
+      strstr(succeeds("select --seq 64 --dim 64 --dtype f16 --hw bare.profile")->out, "unknown"));
   write_bytes("broken.profile", "no profile\n", 11);
   fails(2, "broken.profile", "select --seq 64 --dim 64 --hw broken.profile");
 }
@@ -171,12 +208,14 @@ static void failing_selections(void **state) {
   }
 }
 
-static const char *const bench_keys[] = { "implementation:s", "shape:s", "threads:i", "time_ms:n", "gflops:n", "gbps:n",
-                                          "limit:S", "share:N", "workspace_bytes:i", NULL };
+static const char *const bench_keys[] = { "implementation:s",  "shape:s", "threads:i", "time_ms:n",
+                                          "gflops:n",          "gbps:n",  "limit:S",   "share:N",
+                                          "workspace_bytes:i", NULL };
 #define QUICK "--repeat 1 --min-time 0 "
 
 static void bench(void **state) {
-  static const char *const limit_keys[] = { "threads:i", "fma_gflops:n", "bf16_gflops:N", "read_gbps:n", NULL };
+  static const char *const limit_keys[] = { "threads:i", "fma_gflops:n", "bf16_gflops:N",
+                                            "read_gbps:n", NULL };
   (void)state;
   json_t *o = parsed(succeeds("bench --heads 2 --seq 8:16 --dim 8 --threads 1 " QUICK "--json"));
   each(json_object_get(o, "limits"), 1, limit_keys);
@@ -187,11 +226,13 @@ static void bench(void **state) {
   assert_true(number_of(r, "share") > 0);
   json_decref(o);
 
-  const spawned *s = succeeds("bench --heads 2 --seq 8:16 --dim 8 --backend all --no-limits " QUICK);
+  const spawned *s =
+      succeeds("bench --heads 2 --seq 8:16 --dim 8 --backend all --no-limits " QUICK);
   readable(s->out);
   assert_non_null(strstr(s->out, "math/cpu"));
   assert_non_null(strstr(s->out, "cudnn/cuda: no device"));
-  o = parsed(succeeds("bench '--seq 8 --dim 8' '--heads 2 --seq 1:9 --dim 4 --causal br' --seq 7 --dim 5 --threads 1,2 "
+  o = parsed(succeeds("bench '--seq 8 --dim 8' '--heads 2 --seq 1:9 --dim 4 --causal br' --seq 7 "
+                      "--dim 5 --threads 1,2 "
                       "--isa scalar --backend flash --no-limits " QUICK "--json"));
   each(json_object_get(o, "results"), 6, bench_keys);
   assert_int_equal(json_array_size(json_object_get(o, "results")), 6);
@@ -203,7 +244,8 @@ static void bench(void **state) {
 
   s = fails(1, "nothing could run", "bench --seq 8 --dim 8 --backend cudnn --no-limits");
   readable(s->out);
-  o = parsed(fails(1, "nothing could run", "bench --seq 8 --dim 8 --backend cudnn --no-limits --json"));
+  o = parsed(
+      fails(1, "nothing could run", "bench --seq 8 --dim 8 --backend cudnn --no-limits --json"));
   assert_non_null(json_object_get(o, "error"));
   json_decref(o);
 }
@@ -212,7 +254,8 @@ static void bench_features(void **state) {
   static const char *const shapes[] = {
     "--heads 4:2 --seq 5:9 --dim 8:6 --mask bool --lse --causal tl",
     "--heads 4:2 --seq 5:9 --dim 8 --mask f16 --alibi --sinks --window 3:1 --softcap 5",
-    "--batch 2 --heads 4 --seq 5:16 --dim 8 --page-size 4 --num-pages 3 --pages-per-seq 4 --kv-lengths",
+    "--batch 2 --heads 4 --seq 5:16 --dim 8 --page-size 4 --num-pages 3 --pages-per-seq 4 "
+    "--kv-lengths",
     "--batch 3 --heads 4 --seq 5:9 --dim 8 --varlen 11:20",
     "--heads 2 --seq 5:9 --dim 32 --kv-dtype int8",
     "--heads 2 --seq 5:9 --dim 32 --dtype bf16 --weights probs",
@@ -235,7 +278,8 @@ static void bench_files(void **state) {
   (void)state;
   write_bytes("shapes.txt", shapes, sizeof(shapes) - 1);
   write_bytes("wrong.txt", wrong, sizeof(wrong) - 1);
-  json_t *o = parsed(succeeds("bench --file shapes.txt --no-limits --plot plot.svg " QUICK "--json"));
+  json_t *o =
+      parsed(succeeds("bench --file shapes.txt --no-limits --plot plot.svg " QUICK "--json"));
   assert_int_equal(json_array_size(json_object_get(o, "results")), 2);
   json_decref(o);
   read_text("plot.svg", text, sizeof(text));
@@ -258,7 +302,8 @@ static void bench_files(void **state) {
 }
 
 static void verify(void **state) {
-  static const char *const keys[] = { "implementation:s", "shape:s", "max_error:n", "bound:n", "ok:b", NULL };
+  static const char *const keys[] = { "implementation:s", "shape:s", "max_error:n",
+                                      "bound:n",          "ok:b",    NULL };
   (void)state;
   const spawned *s = succeeds("verify --count 3 --max-seq 20");
   readable(s->out);
@@ -269,10 +314,17 @@ static void verify(void **state) {
 }
 
 static void full_output(void **state) {
-  static const char *const commands[] = { "--help", "--version", "info", "info --json", "info --profiles",
-                                          "select --help", "select --seq 8 --dim 8", "select --seq 8 --dim 8 --json",
+  static const char *const commands[] = { "--help",
+                                          "--version",
+                                          "info",
+                                          "info --json",
+                                          "info --profiles",
+                                          "select --help",
+                                          "select --seq 8 --dim 8",
+                                          "select --seq 8 --dim 8 --json",
                                           "bench --seq 8 --dim 8 --no-limits " QUICK,
-                                          "bench --seq 8 --dim 8 --no-limits " QUICK "--json", "verify --count 1",
+                                          "bench --seq 8 --dim 8 --no-limits " QUICK "--json",
+                                          "verify --count 1",
                                           "verify --seq 8 --dim 8 --json" };
   (void)state;
   if (access("/dev/full", W_OK)) skip();
@@ -282,8 +334,10 @@ static void full_output(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(info),           cmocka_unit_test(selections), cmocka_unit_test(profile_file), cmocka_unit_test(failing_selections),
-    cmocka_unit_test(bench),          cmocka_unit_test(bench_features), cmocka_unit_test(bench_files),  cmocka_unit_test(verify),
+    cmocka_unit_test(info),         cmocka_unit_test(selections),
+    cmocka_unit_test(profile_file), cmocka_unit_test(failing_selections),
+    cmocka_unit_test(bench),        cmocka_unit_test(bench_features),
+    cmocka_unit_test(bench_files),  cmocka_unit_test(verify),
     cmocka_unit_test(full_output),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);

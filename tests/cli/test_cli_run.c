@@ -67,7 +67,13 @@ static const uint16_t *halves(example *e, const char *name, array_dtype type, co
 
 /* The usual case: 2 batches, 4 query heads on 2, 5 queries, 9 keys, dims 8 and 6, all f32. */
 static example dense(void) {
-  example e = { .p = { .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 5, .seq_kv = 9, .head_dim = 8, .head_dim_v = 6 } };
+  example e = { .p = { .batch = 2,
+                       .heads_q = 4,
+                       .heads_kv = 2,
+                       .seq_q = 5,
+                       .seq_kv = 9,
+                       .head_dim = 8,
+                       .head_dim_v = 6 } };
   e.io.q = floats(&e, "q.npy", DIMS(2, 4, 5, 8));
   e.io.k = floats(&e, "k.npy", DIMS(2, 2, 9, 8));
   e.io.v = floats(&e, "v.npy", DIMS(2, 2, 9, 6));
@@ -83,25 +89,30 @@ static array load(const char *name) {
 
 static void close_to(double got, double want, double bound, int64_t at) {
   if (got == want) return;
-  if (!(fabs(got - want) <= bound)) fail_msg("element %lld is %.9g, the reference is %.9g", (long long)at, got, want);
+  if (!(fabs(got - want) <= bound))
+    fail_msg("element %lld is %.9g, the reference is %.9g", (long long)at, got, want);
 }
 
-/* Compares o.npy with the reference, and l.npy and w.npy where the problem asks for them; values of V are
- * within 1 in magnitude, of 16 bits within 2. Frees the example. */
+/* Compares o.npy with the reference, and l.npy and w.npy where the problem asks for them; values of
+ * V are within 1 in magnitude, of 16 bits within 2. Frees the example. */
 static void check(example *e, const attn_strides *out, double extra) {
   attn_problem r;
   assert_int_equal(attn_problem_resolve(&e->p, &r), ATTN_OK);
   int64_t seq = r.varlen ? r.total_q : r.seq_q, outer = r.varlen ? 1 : r.batch, dv = r.head_dim_v;
   int64_t rows = outer * r.heads_q * seq, weights = r.batch * r.heads_q * r.seq_q * r.seq_kv;
   if (r.weights == ATTN_WEIGHTS_COLUMN_SUMS) weights /= r.seq_q;
-  double *want = block(e, (size_t)(rows * dv) * sizeof(*want)), *lse = block(e, (size_t)rows * sizeof(*lse));
+  double *want = block(e, (size_t)(rows * dv) * sizeof(*want)),
+         *lse = block(e, (size_t)rows * sizeof(*lse));
   double *w = r.weights ? block(e, (size_t)weights * sizeof(*w)) : NULL;
   if (attn_reference(&r, &e->io, want, lse, w)) fail_msg("%s", attn_last_error());
   array a = load("o.npy");
   assert_int_equal(array_count(&a), rows * dv);
-  const attn_strides s = out ? *out : r.varlen ? (attn_strides){ 0, dv, r.heads_q * dv, 1 } : (attn_strides){ r.heads_q * seq * dv, seq * dv, dv, 1 };
+  const attn_strides s = out        ? *out
+                         : r.varlen ? (attn_strides){ 0, dv, r.heads_q * dv, 1 }
+                                    : (attn_strides){ r.heads_q * seq * dv, seq * dv, dv, 1 };
   for (int64_t i = 0; i < rows * dv; i++) {
-    int64_t row = r.varlen ? i / dv / r.heads_q : i / dv % seq, h = r.varlen ? i / dv % r.heads_q : i / dv / seq % r.heads_q;
+    int64_t row = r.varlen ? i / dv / r.heads_q : i / dv % seq,
+            h = r.varlen ? i / dv % r.heads_q : i / dv / seq % r.heads_q;
     int64_t at = i / dv / seq / r.heads_q * s.batch + h * s.head + row * s.row + i % dv;
     double got = attn_dtype_load(r.out_dtype, a.data, at);
     close_to(got, want[i], 4e-6 * (r.dtype == ATTN_F32 ? 1 : 2) + extra * fabs(want[i]), i);
@@ -152,7 +163,8 @@ static void ranks_and_layouts(void **state) {
   check(&e, &rows_first, 0);
 
   e = dense();
-  e.io.q = floats(&e, "q.npy", DIMS(5, 8)), e.io.k = floats(&e, "k.npy", DIMS(9, 8)), e.io.v = floats(&e, "v.npy", DIMS(9, 6));
+  e.io.q = floats(&e, "q.npy", DIMS(5, 8)), e.io.k = floats(&e, "k.npy", DIMS(9, 8)),
+  e.io.v = floats(&e, "v.npy", DIMS(9, 6));
   e.p.batch = e.p.heads_q = e.p.heads_kv = 1;
   succeeds(RUN);
   a = load("o.npy");
@@ -173,7 +185,8 @@ static void structure_options(void **state) {
     { "--causal=-2", { .causal = ATTN_CAUSAL_OFFSET, .causal_offset = -2 } },
     { "--window 3:1", { .window = true, .window_left = 3, .window_right = 1 } },
     { "--window=-1:0", { .window = true, .window_left = -1 } },
-    { "--causal br --window 2:0", { .causal = ATTN_CAUSAL_BOTTOM_RIGHT, .window = true, .window_left = 2 } },
+    { "--causal br --window 2:0",
+      { .causal = ATTN_CAUSAL_BOTTOM_RIGHT, .window = true, .window_left = 2 } },
     { "--softcap 0.5", { .softcap = 0.5f } },
     { "--scale 0.75", { .scale = 0.75f } },
     { "--scale 0", { .scale_set = true } },
@@ -185,7 +198,8 @@ static void structure_options(void **state) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     const attn_problem *c = &cases[i].p;
     example e = dense();
-    e.p.causal = c->causal, e.p.causal_offset = c->causal_offset, e.p.softcap = c->softcap, e.p.scale = c->scale;
+    e.p.causal = c->causal, e.p.causal_offset = c->causal_offset, e.p.softcap = c->softcap,
+    e.p.scale = c->scale;
     e.p.window = c->window, e.p.window_left = c->window_left, e.p.window_right = c->window_right;
     e.p.scale_set = c->scale_set, e.p.return_lse = true;
     succeeds(RUN "--lse l.npy %s", cases[i].options);
@@ -195,7 +209,8 @@ static void structure_options(void **state) {
 
 static void masks(void **state) {
   static const int64_t shapes[][5] = { { 2, 4, 5, 9, -1 }, { 1, 1, 5, 9, -1 }, { 2, 1, 1, 9, -1 },
-                                       { 5, 9, -1 },       { 9, -1 },          { 4, 5, 1, -1 }, { 4, 1, 9, -1 }, { 5, 7, -1 } };
+                                       { 5, 9, -1 },       { 9, -1 },          { 4, 5, 1, -1 },
+                                       { 4, 1, 9, -1 },    { 5, 7, -1 } };
   (void)state;
   for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]); i++) {
     const int64_t *d = shapes[i / 2];
@@ -207,7 +222,8 @@ static void masks(void **state) {
     for (int k = 0; k < 4; k++) e.p.mask_dims[k] = k < 4 - n ? 1 : d[k - 4 + n];
     float *numbers = block(&e, (size_t)count * sizeof(*numbers));
     uint8_t *bits = block(&e, (size_t)count);
-    for (int64_t k = 0; k < count; k++) bits[k] = uniform() < 0.4f, numbers[k] = bits[k] ? uniform() : NONE;
+    for (int64_t k = 0; k < count; k++)
+      bits[k] = uniform() < 0.4f, numbers[k] = bits[k] ? uniform() : NONE;
     e.p.mask = additive ? ATTN_MASK_ADDITIVE : ATTN_MASK_BOOL;
     e.p.return_lse = true;
     e.io.mask = additive ? (void *)numbers : bits;
@@ -240,18 +256,38 @@ static void side_inputs(void **state) {
 }
 
 static void packed_and_paged(void **state) {
-  static const int32_t cu_q[] = { 0, 3, 3, 7 }, cu_kv[] = { 0, 2, 6, 11 }, table[] = { 4, 0, 2, 1, 3, 3 }, lengths[] = { 8, 5 };
+  static const int32_t cu_q[] = { 0, 3, 3, 7 }, cu_kv[] = { 0, 2, 6, 11 },
+                       table[] = { 4, 0, 2, 1, 3, 3 }, lengths[] = { 8, 5 };
   (void)state;
-  example e = { .p = { .batch = 3, .heads_q = 4, .heads_kv = 2, .seq_q = 4, .seq_kv = 5, .head_dim = 8, .varlen = true,
-                       .total_q = 7, .total_kv = 11, .causal = ATTN_CAUSAL_BOTTOM_RIGHT, .return_lse = true } };
-  e.io.q = floats(&e, "q.npy", DIMS(7, 4, 8)), e.io.k = floats(&e, "k.npy", DIMS(11, 2, 8)), e.io.v = floats(&e, "v.npy", DIMS(11, 2, 8));
+  example e = { .p = { .batch = 3,
+                       .heads_q = 4,
+                       .heads_kv = 2,
+                       .seq_q = 4,
+                       .seq_kv = 5,
+                       .head_dim = 8,
+                       .varlen = true,
+                       .total_q = 7,
+                       .total_kv = 11,
+                       .causal = ATTN_CAUSAL_BOTTOM_RIGHT,
+                       .return_lse = true } };
+  e.io.q = floats(&e, "q.npy", DIMS(7, 4, 8)), e.io.k = floats(&e, "k.npy", DIMS(11, 2, 8)),
+  e.io.v = floats(&e, "v.npy", DIMS(11, 2, 8));
   e.io.cu_seqlens_q = cu_q, e.io.cu_seqlens_kv = cu_kv;
   succeeds(RUN "--causal br --lse l.npy --cu-seqlens '0,3,3,7;0,2,6,11'");
   check(&e, NULL, 0);
 
-  e = (example){ .p = { .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 5, .seq_kv = 12, .head_dim = 8, .page_size = 4,
-                        .num_pages = 5, .pages_per_seq = 3, .kv_lengths = true } };
-  e.io.q = floats(&e, "q.npy", DIMS(2, 4, 5, 8)), e.io.k = floats(&e, "k.npy", DIMS(5, 4, 2, 8)), e.io.v = floats(&e, "v.npy", DIMS(5, 4, 2, 8));
+  e = (example){ .p = { .batch = 2,
+                        .heads_q = 4,
+                        .heads_kv = 2,
+                        .seq_q = 5,
+                        .seq_kv = 12,
+                        .head_dim = 8,
+                        .page_size = 4,
+                        .num_pages = 5,
+                        .pages_per_seq = 3,
+                        .kv_lengths = true } };
+  e.io.q = floats(&e, "q.npy", DIMS(2, 4, 5, 8)), e.io.k = floats(&e, "k.npy", DIMS(5, 4, 2, 8)),
+  e.io.v = floats(&e, "v.npy", DIMS(5, 4, 2, 8));
   e.io.block_table = table, e.io.kv_len = lengths;
   save("t.npy", ARRAY_I32, table, DIMS(2, 3));
   succeeds(RUN "--block-table t.npy --kv-len 8,5");
@@ -268,18 +304,22 @@ static void past_keys(void **state) {
     for (int t = 0; t < 2; t++) {
       int64_t d = dims[t], outer = bshd ? 2 : 4, inner = bshd ? 2 * d : d;
       const float *whole = t ? e.io.v : e.io.k;
-      float *old = block(&e, (size_t)(outer * 4 * inner) * sizeof(*old)), *new = block(&e, (size_t)(outer * 5 * inner) * sizeof(*new));
+      float *old = block(&e, (size_t)(outer * 4 * inner) * sizeof(*old)),
+            *new = block(&e, (size_t)(outer * 5 * inner) * sizeof(*new));
       char name[2][32];
       for (int64_t o = 0; o < outer; o++) {
         memcpy(old + o * 4 * inner, whole + o * 9 * inner, (size_t)(4 * inner) * sizeof(*old));
-        memcpy(new + o * 5 * inner, whole + (o * 9 + 4) * inner, (size_t)(5 * inner) * sizeof(*new));
+        memcpy(new + o * 5 * inner, whole + (o * 9 + 4) * inner,
+               (size_t)(5 * inner) * sizeof(*new));
       }
-      snprintf(name[0], sizeof(name[0]), "past_%s.npy", names[t]), snprintf(name[1], sizeof(name[1]), "%s.npy", names[t]);
+      snprintf(name[0], sizeof(name[0]), "past_%s.npy", names[t]),
+          snprintf(name[1], sizeof(name[1]), "%s.npy", names[t]);
       save(name[0], ARRAY_F32, old, bshd ? DIMS(2, 4, 2, d) : DIMS(2, 2, 4, d));
       save(name[1], ARRAY_F32, new, bshd ? DIMS(2, 5, 2, d) : DIMS(2, 2, 5, d));
     }
     if (bshd) e.io.q = floats(&e, "q.npy", DIMS(2, 5, 4, 8)), e.p.layout = ATTN_LAYOUT_BSHD;
-    succeeds(RUN "--past-k past_k.npy --past-v past_v.npy --present-k pk.npy --present-v pv.npy%s", bshd ? " --layout bshd" : "");
+    succeeds(RUN "--past-k past_k.npy --past-v past_v.npy --present-k pk.npy --present-v pv.npy%s",
+             bshd ? " --layout bshd" : "");
     array a = load("pk.npy");
     assert_int_equal(a.shape[bshd ? 1 : 2], 9);
     assert_memory_equal(a.data, e.io.k, 2 * 2 * 9 * 8 * sizeof(float));
@@ -310,7 +350,8 @@ static void half_types(void **state) {
     array_dtype type = bf16 ? ARRAY_U16 : ARRAY_F16;
     example e = dense();
     e.p.dtype = bf16 ? ATTN_BF16 : ATTN_F16, e.p.out_dtype = wide ? ATTN_F32 : ATTN_DTYPE_DEFAULT;
-    e.io.q = halves(&e, "q.npy", type, DIMS(2, 4, 5, 8)), e.io.k = halves(&e, "k.npy", type, DIMS(2, 2, 9, 8));
+    e.io.q = halves(&e, "q.npy", type, DIMS(2, 4, 5, 8)),
+    e.io.k = halves(&e, "k.npy", type, DIMS(2, 2, 9, 8));
     e.io.v = halves(&e, "v.npy", type, DIMS(2, 2, 9, 6));
     succeeds(RUN "%s%s", bf16 ? "--dtype bf16" : "", wide ? " --out-dtype f32" : "");
     check(&e, NULL, wide ? 0 : bf16 ? 0x1p-8 : 0x1p-11);
@@ -319,8 +360,10 @@ static void half_types(void **state) {
 }
 
 static void comparison(void **state) {
-  static const char *const keys[] = { "implementation:s", "backend:s", "reason:s", "shape:s", "time_ms:n", "max_error:n",
-                                      "workspace_bytes:i", "rejected:a", "alternatives:a", NULL };
+  static const char *const keys[] = {
+    "implementation:s", "backend:s",         "reason:s",   "shape:s",        "time_ms:n",
+    "max_error:n",      "workspace_bytes:i", "rejected:a", "alternatives:a", NULL
+  };
   (void)state;
   example e = dense();
   succeeds(RUN);
@@ -335,13 +378,15 @@ static void comparison(void **state) {
   x[7] += 0.25f;
   save("r.npy", ARRAY_F32, x, DIMS(2, 4, 5, 6));
   array_release(&a);
-  assert_non_null(strstr(succeeds("run -q q.npy -k k.npy -v v.npy --reference r.npy --check")->out, "max error 0.25"));
+  assert_non_null(strstr(succeeds("run -q q.npy -k k.npy -v v.npy --reference r.npy --check")->out,
+                         "max error 0.25"));
   save("kept.npy", ARRAY_F32, x, DIMS(4));
   fails(1, "0.25", "run -q q.npy -k k.npy -v v.npy --reference r.npy --tolerance 0.2 -o kept.npy");
   kept = load("kept.npy");
   assert_int_equal(array_count(&kept), 4);
   array_release(&kept);
-  o = parsed(fails(1, "tolerance", "run -q q.npy -k k.npy -v v.npy --reference r.npy --tolerance 0.2 --json"));
+  o = parsed(fails(1, "tolerance",
+                   "run -q q.npy -k k.npy -v v.npy --reference r.npy --tolerance 0.2 --json"));
   has_keys(o, (const char *const[]){ "error:s", NULL });
   json_decref(o);
   succeeds("run -q q.npy -k k.npy -v v.npy --reference r.npy --tolerance 0.3");
@@ -353,9 +398,15 @@ static void comparison(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ranks_and_layouts), cmocka_unit_test(structure_options), cmocka_unit_test(masks),
-    cmocka_unit_test(side_inputs),       cmocka_unit_test(packed_and_paged),  cmocka_unit_test(past_keys),
-    cmocka_unit_test(weights),           cmocka_unit_test(half_types),        cmocka_unit_test(comparison),
+    cmocka_unit_test(ranks_and_layouts),
+    cmocka_unit_test(structure_options),
+    cmocka_unit_test(masks),
+    cmocka_unit_test(side_inputs),
+    cmocka_unit_test(packed_and_paged),
+    cmocka_unit_test(past_keys),
+    cmocka_unit_test(weights),
+    cmocka_unit_test(half_types),
+    cmocka_unit_test(comparison),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);
 }
