@@ -25,17 +25,33 @@ static bool open_one(check_implementation *x, attn_backend backend, attn_isa isa
   return true;
 }
 
+/* Bits of the backends that have an implementation on the CPU: those not rejected for its absence. */
+static bool backends_here(unsigned *bits) {
+  attn_config config = { .ignore_environment = true, .no_measure = true };
+  attn_problem p = { .batch = 1, .heads_q = 1, .seq_q = 1, .seq_kv = 1, .head_dim = 1 };
+  static attn_recommendation r;
+  attn_context *context;
+  if (attn_context_create(&config, &context)) return false;
+  bool ok = !attn_select(context, &p, &r);
+  *bits = ~0u;
+  for (int i = 0; ok && i < r.rejection_count; i++)
+    if (r.reasons[r.rejections[i].first_reason].code == ATTN_REASON_DEVICE_ABSENT)
+      *bits &= ~(1u << r.rejections[i].backend);
+  attn_context_destroy(context);
+  return ok;
+}
+
 bool check_open(check_set *set, attn_backend only, attn_isa isa) {
-  static const attn_backend backends[] = { ATTN_BACKEND_FLASH, ATTN_BACKEND_MATH, ATTN_BACKEND_MEMORY_EFFICIENT,
-                                           ATTN_BACKEND_CPU, ATTN_BACKEND_VARLEN, ATTN_BACKEND_FLASH_DECODE };
   attn_kernel_info levels[8];
   int count = attn_kernels(levels, 8);
+  unsigned here;
   memset(set, 0, sizeof(*set));
+  if (!backends_here(&here)) return false;
   for (int l = 0; l < count; l++) {
     if (!levels[l].ok || (isa && levels[l].isa != isa)) continue;
-    for (size_t b = 0; b < sizeof(backends) / sizeof(backends[0]); b++) {
-      if (only && backends[b] != only) continue;
-      if (!open_one(&set->list[set->count++], backends[b], levels[l].isa)) return false;
+    for (int b = ATTN_BACKEND_AUTO + 1; b < ATTN_BACKEND_COUNT; b++) {
+      if ((only && b != (int)only) || !(here >> b & 1) || set->count == CHECK_MAX) continue;
+      if (!open_one(&set->list[set->count++], (attn_backend)b, levels[l].isa)) return false;
     }
   }
   return true;

@@ -2,13 +2,23 @@
 /* Every backend there is: a folder each, and a line here. */
 #include "backend/backend.h"
 
-extern const backend_family backend_flash, backend_flash_v3, backend_math, backend_memory_efficient,
-    backend_cudnn, backend_metal, backend_cpu, backend_varlen, backend_flash_decode;
+#define FAMILIES(X)                                                                                \
+  X(backend_flash)                                                                                 \
+  X(backend_flash_v3)                                                                              \
+  X(backend_math)                                                                                  \
+  X(backend_memory_efficient)                                                                      \
+  X(backend_cudnn)                                                                                 \
+  X(backend_metal)                                                                                 \
+  X(backend_cpu)                                                                                   \
+  X(backend_varlen)                                                                                \
+  X(backend_flash_decode)
 
-static const backend_family *const families[] = {
-  &backend_flash, &backend_flash_v3, &backend_math,   &backend_memory_efficient, &backend_cudnn,
-  &backend_metal, &backend_cpu,      &backend_varlen, &backend_flash_decode,
-};
+#define DECLARE(family) extern const backend_family family;
+#define POINTER(family) &family,
+
+FAMILIES(DECLARE)
+
+static const backend_family *const families[] = { FAMILIES(POINTER) };
 
 const backend_family *const *backend_registry(int *count) {
   *count = (int)(sizeof(families) / sizeof(families[0]));
