@@ -8,13 +8,11 @@
 
 static const char help[] =
     "usage: attn bench SHAPE... [OPTIONS]\n\n"
-    "Measured time of every implementation, as a share of what this machine can do at most, "
-    "measured\n"
-    "in the same run. Implementations take turns; times are medians.\n\n"
+    "Measured time of every implementation, as a share of what this machine can do at most,\n"
+    "measured in the same run. Implementations take turns; times are medians.\n\n"
     "SHAPE  as in 'attn select': options for one problem, or quoted texts for several\n"
     "  --file FILE        shapes, one a line, '#' begins a comment\n"
-    "  --backend NAME|all one backend, or every one that can run the problem (the selector's "
-    "choice)\n"
+    "  --backend NAME|all one backend, or all that can run the problem (the selector's choice)\n"
     "  --isa NAME|all     kernels of one ISA level, or of all\n"
     "  --threads N[,N]    numbers of threads (the cores there are)\n"
     "  --repeat N         least timed calls (9);  --min-time S: least seconds timed (0.2)\n"
@@ -116,8 +114,10 @@ static void print_results(const bench_list *list) {
 
 static int output(const cli_common *c, const bench_list *list, const attn_limits *limits,
                   int limit_count) {
-  static const char nothing[] = "nothing could run any of the shapes";
+  char nothing[1200];
   bool failed = list->count && !list->result_count;
+  snprintf(nothing, sizeof(nothing), "nothing could run any of the shapes%s%s",
+           list->skipped_count ? ": " : "", list->skipped_count ? list->skipped[0] : "");
   if (!c->json) {
     for (int i = 0; i < limit_count; i++) print_limits(&limits[i]);
     print_results(list);

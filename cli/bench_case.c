@@ -213,8 +213,8 @@ static void skip_backend(bench_list *list, attn_context *context, const attn_pro
                          attn_backend backend, const char *error) {
   static attn_recommendation r;
   char text[1024], reasons[900];
-  snprintf(text, sizeof(text), "%s: %s", backend ? attn_backend_name(backend) : "any backend",
-           error);
+  snprintf(text, sizeof(text), "%s%s%s", backend ? attn_backend_name(backend) : "",
+           backend ? ": " : "", error);
   if (context && attn_select(context, p, &r))
     for (int i = 0; backend && i < r.rejection_count; i++) {
       const attn_rejection *x = &r.rejections[i];

@@ -7,9 +7,8 @@
 
 static const char help[] =
     "usage: attn info [--hw NAME|FILE] [--profiles] [--json]\n\n"
-    "Shows the hardware that was detected, the CPU kernels and their self-check, and the measured "
-    "peak\n"
-    "and bandwidth. What is not known is said to be unknown, and why.\n\n"
+    "Shows the hardware that was detected, the CPU kernels and their self-check, and the\n"
+    "measured peak and bandwidth. What is not known is said to be unknown, and why.\n\n"
     "  --hw NAME|FILE   a profile of the library, or a profile file, in place of this machine\n"
     "  --profiles       the profiles there are\n"
     "  --json           machine-readable\n\n"
@@ -160,13 +159,11 @@ static int print_profiles(const cli_common *c) {
 }
 
 /* The kernel of the highest level that runs here and that the configuration allows. */
-static int kernel_in_use(const cli_common *c, const attn_kernel_info *k, int count) {
-  attn_context *context = cli_context(c);
-  attn_isa most = context ? attn_context_config(context)->isa : ATTN_ISA_AUTO;
+static int kernel_in_use(const attn_context *context, const attn_kernel_info *k, int count) {
+  attn_isa most = attn_context_config(context)->isa;
   int best = -1;
   for (int i = 0; i < count; i++)
     if (k[i].ok && (!most || k[i].isa <= most)) best = i;
-  attn_context_destroy(context);
   return best;
 }
 
@@ -197,6 +194,10 @@ int cmd_info(int argc, char **argv) {
   attn_kernel_info kernels[8];
   char notes[2048] = "";
   int count = 1, levels = attn_kernels(kernels, 8);
+  attn_context *context = cli_context(&c); // reads the environment, and faults in it
+  if (!context) return CLI_FAILED;
+  int used = kernel_in_use(context, kernels, levels);
+  attn_context_destroy(context);
   if (c.config.capability)
     devices[0] = c.hardware;
   else
@@ -215,7 +216,6 @@ int cmd_info(int argc, char **argv) {
   for (int i = 0; i < count; i++) cli_print_device(&devices[i]), putchar('\n');
   if (!c.config.capability) {
     printf("CPU kernels\n");
-    int used = kernel_in_use(&c, kernels, levels);
     for (int i = 0; i < levels; i++) {
       char text[160];
       snprintf(text, sizeof(text), "%s%s", kernels[i].ok ? "self-check ok" : kernels[i].reason,

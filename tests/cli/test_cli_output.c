@@ -85,6 +85,28 @@ static void info(void **state) {
   json_decref(o);
 }
 
+static void environment(void **state) {
+  static const char *const names[] = { "ATTN_BACKEND", "ATTN_ISA", "ATTN_NUM_THREADS" };
+  static const char *const arguments[] = { "info", "select --seq 8 --dim 8",
+                                           "select --seq 8 --dim 8 --json",
+                                           "bench --seq 8 --dim 8 --no-limits --json" };
+  (void)state;
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    setenv(names[i], "foo", 1);
+    for (size_t k = 0; k < sizeof(arguments) / sizeof(arguments[0]); k++) {
+      fails(1, names[i], "%s", arguments[k]);
+      fails(1, "foo", "%s", arguments[k]);
+    }
+    unsetenv(names[i]);
+  }
+  setenv("ATTN_BACKEND", "math", 1), setenv("ATTN_ISA", "scalar", 1);
+  json_t *o = parsed(succeeds("select --seq 8 --dim 8 --json"));
+  assert_string_equal(text_of(o, "implementation"), "math/cpu/scalar");
+  json_decref(o);
+  assert_non_null(strstr(succeeds("info")->out, "scalar             self-check ok, in use"));
+  unsetenv("ATTN_BACKEND"), unsetenv("ATTN_ISA");
+}
+
 static const char *const select_keys[] = { "backend:s",          "implementation:s",
                                            "device:s",           "source:s",
                                            "confidence:n",       "expected_time_ms:N",
@@ -334,10 +356,15 @@ static void full_output(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(info),         cmocka_unit_test(selections),
-    cmocka_unit_test(profile_file), cmocka_unit_test(failing_selections),
-    cmocka_unit_test(bench),        cmocka_unit_test(bench_features),
-    cmocka_unit_test(bench_files),  cmocka_unit_test(verify),
+    cmocka_unit_test(info),
+    cmocka_unit_test(environment),
+    cmocka_unit_test(selections),
+    cmocka_unit_test(profile_file),
+    cmocka_unit_test(failing_selections),
+    cmocka_unit_test(bench),
+    cmocka_unit_test(bench_features),
+    cmocka_unit_test(bench_files),
+    cmocka_unit_test(verify),
     cmocka_unit_test(full_output),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);
