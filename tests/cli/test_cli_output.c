@@ -276,8 +276,8 @@ static void bench_features(void **state) {
   static const char *const shapes[] = {
     "--heads 4:2 --seq 5:9 --dim 8:6 --mask bool --lse --causal tl",
     "--heads 4:2 --seq 5:9 --dim 8 --mask f16 --alibi --sinks --window 3:1 --softcap 5",
-    "--batch 2 --heads 4 --seq 5:16 --dim 8 --page-size 4 --num-pages 3 --pages-per-seq 4 "
-    "--kv-lengths",
+    "--batch 2 --heads 4 --seq 5:8 --dim 8 --page-size 4 --num-pages 3 --pages-per-seq 2",
+    "--batch 2 --heads 4 --seq 5:8 --dim 8 --kv-lengths",
     "--batch 3 --heads 4 --seq 5:9 --dim 8 --varlen 11:20",
     "--heads 2 --seq 5:9 --dim 32 --kv-dtype int8",
     "--heads 2 --seq 5:9 --dim 32 --dtype bf16 --weights probs",
