@@ -12,7 +12,8 @@ attn_status attn_select(attn_context *context, const attn_problem *problem,
   if (!status && fresh && (context->verbose >= 1 || context->config.log)) {
     char shape[512];
     attn_problem_format(problem, shape, sizeof(shape));
-    context_log(context, ATTN_LOG_CHOICE, "choice implementation=%s source=%s reason=\"%s\" shape=\"%s\"",
+    context_log(context, ATTN_LOG_CHOICE,
+                "choice implementation=%s source=%s reason=\"%s\" shape=\"%s\"",
                 recommendation->implementation, attn_choice_source_name(recommendation->source),
                 recommendation->reason, shape);
   }
@@ -27,8 +28,8 @@ attn_status attn_select_tensors(attn_context *context, const attn_tensor *q, con
   return status ? status : attn_select(context, &problem, recommendation);
 }
 
-attn_status attn_select_simple(attn_context *context, int64_t seq_len, int64_t head_dim, int64_t batch,
-                               attn_recommendation *recommendation) {
+attn_status attn_select_simple(attn_context *context, int64_t seq_len, int64_t head_dim,
+                               int64_t batch, attn_recommendation *recommendation) {
   if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
   const attn_capability *c = &context->capability;
   bool half = c->device != ATTN_DEVICE_CPU && c->f16 == ATTN_YES;
@@ -41,8 +42,8 @@ attn_status attn_select_simple(attn_context *context, int64_t seq_len, int64_t h
   return attn_select(context, &problem, recommendation);
 }
 
-attn_status attn_record(attn_context *context, const attn_problem *problem, const char *implementation,
-                        double seconds) {
+attn_status attn_record(attn_context *context, const attn_problem *problem,
+                        const char *implementation, double seconds) {
   if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
   return select_record(context->select, problem, implementation, seconds);
 }

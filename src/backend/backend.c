@@ -12,6 +12,7 @@ void backend_check(const backend_constraint *rows, int count, const backend_quer
                    backend_reasons *reasons) {
   for (int i = 0; i < count; i++) {
     double value = NAN, limit = NAN;
-    if (rows[i].violated(query, &value, &limit)) backend_reject(reasons, rows[i].code, value, limit);
+    if (rows[i].violated(query, &value, &limit))
+      backend_reject(reasons, rows[i].code, value, limit);
   }
 }

@@ -17,10 +17,10 @@ GPU_PREDICATE(gpu_cc_below_50);
 GPU_PREDICATE(gpu_cc_not_90);
 GPU_PREDICATE(gpu_rocm_arch); /* not gfx90a, gfx942, gfx950, gfx11xx */
 /* Types. */
-GPU_PREDICATE(gpu_not_16bit);         /* dtype other than f16, bf16 */
-GPU_PREDICATE(gpu_not_16bit_f32);     /* ... or f32 */
-GPU_PREDICATE(gpu_not_16bit_fp8);     /* ... or fp8 */
-GPU_PREDICATE(gpu_bf16_unsupported);  /* bf16 on a device without it */
+GPU_PREDICATE(gpu_not_16bit);        /* dtype other than f16, bf16 */
+GPU_PREDICATE(gpu_not_16bit_f32);    /* ... or f32 */
+GPU_PREDICATE(gpu_not_16bit_fp8);    /* ... or fp8 */
+GPU_PREDICATE(gpu_bf16_unsupported); /* bf16 on a device without it */
 GPU_PREDICATE(gpu_kv_dtype_differs);
 GPU_PREDICATE(gpu_out_dtype_differs); /* output in another type than q; fp8 may give f32 */
 GPU_PREDICATE(gpu_fp8_scale_head);    /* fp8 scales a head */
@@ -66,7 +66,9 @@ attn_causal gpu_alignment(const attn_problem *p);
       { ATTN_REASON_OUT_DTYPE, gpu_out_dtype_differs }, { ATTN_REASON_SINKS, gpu_sinks },          \
       { ATTN_REASON_SCORE_MOD, gpu_score_mod }, { ATTN_REASON_WEIGHTS, gpu_weights },              \
       { ATTN_REASON_INNER_STRIDE, gpu_inner_stride },                                              \
-      { ATTN_REASON_BATCH_INVARIANT, gpu_batch_invariant }, { ATTN_REASON_PREFIX, gpu_prefix }
+      { ATTN_REASON_BATCH_INVARIANT, gpu_batch_invariant }, {                                      \
+    ATTN_REASON_PREFIX, gpu_prefix                                                                 \
+  }
 
 /* Rows of FlashAttention-2, whatever the device and the schedule. Batches and heads are grid
  * dimensions y and z of its launch, which hold 65,535. */
@@ -76,9 +78,11 @@ attn_causal gpu_alignment(const attn_problem *p);
       { ATTN_REASON_HEAD_DIM_MULTIPLE, gpu_head_dim_not_8 },                                       \
       { ATTN_REASON_HEAD_DIM_PAIR, gpu_head_dims_differ }, { ATTN_REASON_MASK, gpu_mask },         \
       { ATTN_REASON_CAUSAL_ALIGNMENT, gpu_not_bottom_right },                                      \
-      { ATTN_REASON_SOFTCAP, gpu_softcap_dropout },                                                \
-      { ATTN_REASON_DROPOUT, gpu_paged_dropout }, { ATTN_REASON_PAGE_SIZE, gpu_page_size_256 },    \
-      { ATTN_REASON_BATCH_LARGE, gpu_batch_65535 }, { ATTN_REASON_HEADS_LARGE, gpu_heads_65535 }
+      { ATTN_REASON_SOFTCAP, gpu_softcap_dropout }, { ATTN_REASON_DROPOUT, gpu_paged_dropout },    \
+      { ATTN_REASON_PAGE_SIZE, gpu_page_size_256 }, { ATTN_REASON_BATCH_LARGE, gpu_batch_65535 },  \
+  {                                                                                                \
+    ATTN_REASON_HEADS_LARGE, gpu_heads_65535                                                       \
+  }
 
 #define GPU_CHECK(rows, query, reasons)                                                            \
   backend_check(rows, (int)(sizeof(rows) / sizeof((rows)[0])), query, reasons)
@@ -86,7 +90,7 @@ attn_causal gpu_alignment(const attn_problem *p);
 /* How a fused kernel cuts a problem, and the share of the dense peak that it reaches. */
 typedef struct gpu_kernel {
   int64_t tile_q, tile_k;
-  int64_t dim, dim_v;   /* head sizes as its tiles hold them */
+  int64_t dim, dim_v; /* head sizes as its tiles hold them */
   double efficiency;
   int max_splits;       /* over keys; 1: not split */
   int min_split_blocks; /* fewer blocks of keys than this are not split */
@@ -103,19 +107,20 @@ extern const double GPU_ITEM_SECONDS;
 /* Share of the nominal bandwidth that streaming kernels, and separate library calls, reach. */
 extern const double GPU_BANDWIDTH_FUSED, GPU_BANDWIDTH_UNFUSED;
 
-/* Share of the dense peak by backend, device, head size and dtype; the table and its sources are in
- * gpu_efficiency.c. */
+/* Share of the dense peak by backend, device, head size (as tiles hold it) and the problem's dtype
+ * and window; the table and its sources are in gpu_efficiency.c. */
 double gpu_efficiency(attn_backend backend, const attn_capability *capability, int64_t head_dim,
-                      attn_dtype dtype);
+                      const attn_problem *problem);
 
 /* Splits over keys as FlashAttention chooses them for `items` work items on `slots`: 1 when they
  * fill 80 % of the slots; else the smallest number within 85 % of the best wave efficiency. */
 int gpu_splits(double items, double slots, int64_t key_blocks, int max_splits);
 
 /* (query tile, key tile) pairs of one head that a kernel visits: tiles that causal or window leave
- * empty are skipped. `rows_per_query` > 1: that many heads share a tile. Exact; no loop over tiles. */
-double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t tile_q, int64_t tile_k,
-                 int64_t rows_per_query);
+ * empty are skipped. `rows_per_query` > 1: that many heads share a tile. Exact; no loop over tiles.
+ */
+double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t tile_q,
+                 int64_t tile_k, int64_t rows_per_query);
 
 /* FlashAttention-2's tiles (flash_fwd_launch_template.h) and padded head size. */
 gpu_kernel gpu_flash_kernel(const backend_query *q);

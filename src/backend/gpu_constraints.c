@@ -51,7 +51,8 @@ RULE(gpu_not_16bit, !is_16bit(p->dtype), p->dtype, NAN)
 RULE(gpu_not_16bit_f32, !is_16bit(p->dtype) && p->dtype != ATTN_F32, p->dtype, NAN)
 RULE(gpu_not_16bit_fp8, !is_16bit(p->dtype) && !gpu_is_fp8(p->dtype), p->dtype, NAN)
 RULE(gpu_bf16_unsupported,
-     p->dtype == ATTN_BF16 && (q->capability->bf16 == ATTN_NO || gpu_cc(q) < 8.0), p->dtype, NAN)
+     p->dtype == ATTN_BF16 && (q->capability->bf16 == ATTN_NO || gpu_cc(q) < 8.0), p->dtype,
+     q->capability->device == ATTN_DEVICE_CUDA ? 8.0 : (double)NAN)
 RULE(gpu_kv_dtype_differs, p->kv_dtype != p->dtype, p->kv_dtype, NAN)
 RULE(gpu_out_dtype_differs, p->out_dtype != p->dtype && !gpu_is_fp8(p->dtype), p->out_dtype, NAN)
 RULE(gpu_fp8_scale_head, p->fp8_scale == ATTN_FP8_SCALE_HEAD, p->fp8_scale, NAN)

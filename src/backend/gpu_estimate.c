@@ -19,8 +19,9 @@ int gpu_splits(double items, double slots, int64_t key_blocks, int max_splits) {
   return 1;
 }
 
-/* Sum over t in [0, n) of floor((a * t + b) / m), a, b >= 0, m > 0: whole steps are summed, the rest
- * is counted along the other axis, as in Euclid's algorithm. Exact while the sum is below 2^53. */
+/* Sum over t in [0, n) of floor((a * t + b) / m), a, b >= 0, m > 0: whole steps are summed, the
+ * rest is counted along the other axis, as in Euclid's algorithm. Exact while the sum is below
+ * 2^53. */
 static double floor_sum(int64_t n, int64_t m, int64_t a, int64_t b) {
   double sum = 0;
   for (;;) {
@@ -37,7 +38,7 @@ static double floor_sum(int64_t n, int64_t m, int64_t a, int64_t b) {
 
 /* Sum over t in [0, n) of floor((a * t + b) / m) cut to [0, cap]. */
 static double ramp_sum(int64_t n, int64_t m, int64_t a, int64_t b, int64_t cap) {
-  int64_t start = b >= 0 ? 0 : size_ceil_div(-b, a);                // before it: below 0
+  int64_t start = b >= 0 ? 0 : size_ceil_div(-b, a);               // before it: below 0
   int64_t full = b >= cap * m ? 0 : size_ceil_div(cap * m - b, a); // from it on: cap
   start = size_min(start, n);
   full = size_max(start, size_min(full, n));
@@ -50,8 +51,8 @@ static int64_t add(int64_t a, int64_t b) {
   return b > 0 ? INT64_MAX : INT64_MIN;
 }
 
-double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t tile_q, int64_t tile_k,
-                 int64_t rows_per_query) {
+double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t tile_q,
+                 int64_t tile_k, int64_t rows_per_query) {
   int64_t queries = size_max(1, tile_q / rows_per_query);
   int64_t n = size_ceil_div(seq_q, queries), blocks = size_ceil_div(seq_kv, tile_k);
   int64_t diagonal = problem_diagonal(p, seq_q, seq_kv);
@@ -104,8 +105,8 @@ static view view_of(const attn_problem *p, const gpu_kernel *k) {
   return v;
 }
 
-/* K and V come from memory once while a head's keys stay in half of the L2 cache; else once for every
- * wave of its query tiles. */
+/* K and V come from memory once while a head's keys stay in half of the L2 cache; else once for
+ * every wave of its query tiles. */
 static double kv_bytes(const backend_query *query, const view *v) {
   const attn_problem *p = query->problem;
   double heads = (double)p->batch * (double)p->heads_kv, units = query->capability->compute_units;
@@ -164,16 +165,22 @@ static int64_t flash_dim(int64_t d) {
 gpu_kernel gpu_flash_kernel(const backend_query *q) {
   const attn_problem *p = q->problem;
   const attn_capability *c = q->capability;
-  bool small = c->compute_major == 8 && c->compute_minor > 0; // 8.6, 8.7, 8.9: 100 KB of shared memory
+  bool small =
+      c->compute_major == 8 && c->compute_minor > 0; // 8.6, 8.7, 8.9: 100 KB of shared memory
   bool causal = p->causal != ATTN_CAUSAL_NONE, dropout = p->dropout > 0;
   gpu_kernel k = { .tile_q = 128, .tile_k = 64, .max_splits = 1, .slots_per_unit = 1 };
   k.dim = flash_dim(p->head_dim), k.dim_v = flash_dim(p->head_dim_v);
-  if (k.dim <= 64) k.tile_k = dropout && k.dim == 64 ? 64 : 128;
-  else if (k.dim <= 96) k.tile_q = small && causal ? 64 : 128;
+  if (k.dim <= 64)
+    k.tile_k = dropout && k.dim == 64 ? 64 : 128;
+  else if (k.dim <= 96)
+    k.tile_q = small && causal ? 64 : 128;
   else if (k.dim == 128 && (small || dropout)) {
-    if (small && causal && !dropout) k.tile_q = 64;
-    else k.tile_k = 32;
-  } else if (k.dim == 192 && dropout) k.tile_q = 64;
+    if (small && causal && !dropout)
+      k.tile_q = 64;
+    else
+      k.tile_k = 32;
+  } else if (k.dim == 192 && dropout)
+    k.tile_q = 64;
   else if (k.dim > 192) { // 128 x 64 where a block has 128 KB, but two do not fit
     bool one = c->shared_memory_bytes >= 128 << 10 && c->shared_memory_bytes < 192 << 10;
     k.tile_q = one ? 128 : 64;

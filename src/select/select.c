@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "select/select.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,69 +40,73 @@ attn_status select_run(select_state *s, const attn_problem *problem, attn_recomm
   attn_problem resolved;
   attn_problem_size size;
   problem_key key;
+  cache_key question;
+  // Loaded before the history is read: an answer never passes for newer than what it rests on.
+  cache_key_make(problem, atomic_load_explicit(&s->generation, memory_order_acquire), &question);
+  if (fresh) *fresh = false;
+  if (cache_get(s->cache, &question, rec)) return ATTN_OK;
   attn_status status = attn_problem_resolve(problem, &resolved);
+  if (!status) status = attn_problem_measure(&resolved, &size);
   if (status) return status;
   problem_key_make(&resolved, &key);
-  uint64_t generation = s->generation;
-  if (fresh) *fresh = false;
-  if (cache_get(s->cache, &key, generation, rec, &status) && !status) return ATTN_OK;
-  status = attn_problem_measure(&resolved, &size);
-  if (status) return status;
   backend_query query = { .problem = &resolved,
                           .size = &size,
                           .capability = s->capability,
                           .config = s->config,
                           .kernels = s->kernels,
                           .threads = s->threads };
-  status = rank_problem(s, &query, &key, rec);
-  if (!status) cache_put(s->cache, &key, generation, rec, status);
+  status = rank_problem(s, &query, history_key_of(&key), rec);
+  if (!status) cache_put(s->cache, &question, rec);
   if (fresh) *fresh = true;
   return status;
 }
 
-const backend_implementation *select_find(const select_state *s, const attn_recommendation *rec) {
-  int count;
-  const backend_family *const *families = backend_registry(&count);
-  for (int f = 0; f < count; f++)
-    for (int i = 0; families[f]->backend == rec->backend && i < families[f]->count; i++)
-      if (families[f]->implementations[i]->device == s->capability->device)
-        return families[f]->implementations[i];
-  return NULL;
+void select_name(const backend_implementation *implementation, const attn_capability *capability,
+                 const struct kernel_table *kernels, char name[ATTN_IMPLEMENTATION_NAME]) {
+  bool level =
+      implementation->device == ATTN_DEVICE_CPU && capability->device == ATTN_DEVICE_CPU && kernels;
+  snprintf(name, ATTN_IMPLEMENTATION_NAME, level ? "%s/%s" : "%s", implementation->name,
+           level ? kernels->name : "");
 }
 
-/* The full name of an implementation on the state's device, from that or from a backend's name. */
-static bool full_name(const select_state *s, const char *name, char *out, size_t size) {
+/* The implementation on the state's device of that full name, or the first of that backend. */
+static const backend_implementation *find_named(const select_state *s, const char *name) {
   int count;
   const backend_family *const *families = backend_registry(&count);
-  bool cpu = s->capability->device == ATTN_DEVICE_CPU;
   for (int f = 0; f < count; f++)
     for (int i = 0; i < families[f]->count; i++) {
       const backend_implementation *impl = families[f]->implementations[i];
+      char full[ATTN_IMPLEMENTATION_NAME];
       if (impl->device != s->capability->device) continue;
-      snprintf(out, size, cpu ? "%s/%s" : "%s", impl->name, s->kernels ? s->kernels->name : "");
-      if (!strcmp(name, out) || !strcmp(name, attn_backend_name(families[f]->backend))) return true;
+      select_name(impl, s->capability, s->kernels, full);
+      if (!strcmp(name, full) || !strcmp(name, attn_backend_name(families[f]->backend)))
+        return impl;
     }
-  return false;
+  return NULL;
+}
+
+const backend_implementation *select_find(const select_state *s, const attn_recommendation *rec) {
+  return rec->backend ? find_named(s, rec->implementation) : NULL;
 }
 
 attn_status select_record(select_state *s, const attn_problem *problem, const char *implementation,
                           double seconds) {
   attn_problem resolved;
   problem_key key;
-  char name[ATTN_IMPLEMENTATION_NAME];
   attn_status status = attn_problem_resolve(problem, &resolved);
   if (status) return status;
   if (!implementation) return core_fail(ATTN_ERROR_NULL, "implementation is NULL");
   if (!(seconds > 0) || !isfinite(seconds))
     return core_fail(ATTN_ERROR_VALUE, "seconds of value (%g) is not a positive number", seconds);
-  if (!full_name(s, implementation, name, sizeof(name)))
+  const backend_implementation *impl = find_named(s, implementation);
+  if (!impl)
     return core_fail(ATTN_ERROR_NOT_FOUND, "no implementation \"%.60s\" on %s", implementation,
                      attn_device_type_name(s->capability->device));
   problem_key_make(&resolved, &key);
   pthread_mutex_lock(&s->lock);
-  history_add(s->history, &key, name, seconds);
+  history_add(s->history, history_key_of(&key), impl, seconds);
   pthread_mutex_unlock(&s->lock);
-  s->generation++;
+  atomic_fetch_add_explicit(&s->generation, 1, memory_order_release);
   return ATTN_OK;
 }
 
@@ -115,8 +121,11 @@ void select_record_clear(select_state *s) {
   pthread_mutex_lock(&s->lock);
   history_clear(s->history);
   pthread_mutex_unlock(&s->lock);
-  s->generation++;
+  atomic_fetch_add_explicit(&s->generation, 1, memory_order_release);
 }
 
 void select_cache_clear(select_state *s) { cache_clear(s->cache); }
-attn_cache_stats select_cache_stats(select_state *s) { return cache_stats(s->cache); }
+
+attn_cache_stats select_cache_stats(select_state *s) {
+  return cache_stats(s->cache, atomic_load_explicit(&s->generation, memory_order_relaxed));
+}

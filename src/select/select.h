@@ -19,7 +19,8 @@ void select_state_destroy(select_state *state);
 attn_status select_run(select_state *state, const attn_problem *problem, attn_recommendation *rec,
                        bool *fresh);
 /* The implementation that a recommendation names; NULL if none. */
-const backend_implementation *select_find(const select_state *state, const attn_recommendation *rec);
+const backend_implementation *select_find(const select_state *state,
+                                          const attn_recommendation *rec);
 
 attn_status select_record(select_state *state, const attn_problem *problem,
                           const char *implementation, double seconds);

@@ -434,7 +434,7 @@ static void test_gpu_constraints(void **unused) {
     { "t4", ATTN_BACKEND_CUDNN, "--dtype f16 --seq 512 --dim 64", ATTN_REASON_COMPUTE_CAPABILITY },
     { "a100-80-sxm", ATTN_BACKEND_CUDNN, "--dtype f16 --seq 512 --dim 136", ATTN_REASON_HEAD_DIM_LARGE },
     { "h100-sxm", ATTN_BACKEND_CUDNN, "--dtype f8e4m3 --seq 512 --dim 128", ATTN_REASON_NONE },
-    { "l40s", ATTN_BACKEND_CUDNN, "--dtype f8e4m3 --seq 512 --dim 128", ATTN_REASON_COMPUTE_CAPABILITY },
+    { "l40s", ATTN_BACKEND_CUDNN, "--dtype f8e4m3 --seq 512 --dim 128", ATTN_REASON_DTYPE },
     { "h100-sxm", ATTN_BACKEND_CUDNN, "--dtype f16 --seq 512 --dim 64 --softcap 30", ATTN_REASON_SOFTCAP },
     { "h100-sxm", ATTN_BACKEND_CUDNN, "--dtype f16 --seq 512 --dim 64 --dropout 0.1", ATTN_REASON_DROPOUT },
     { "h100-sxm", ATTN_BACKEND_CUDNN, "--dtype f16 --seq 512 --dim 64 --dropout 0.125", ATTN_REASON_NONE },

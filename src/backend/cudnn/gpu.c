@@ -32,7 +32,7 @@ static bool broken_release(const backend_query *q, double *value, double *limit)
 }
 
 static bool fp8_hardware(const backend_query *q, double *value, double *limit) {
-  *value = gpu_cc(q), *limit = 9.0;
+  *value = q->problem->dtype, *limit = 9.0;
   return gpu_is_fp8(q->problem->dtype) && !(gpu_cc(q) >= 9.0);
 }
 
@@ -67,11 +67,12 @@ static bool window(const backend_query *q, double *value, double *limit) {
   const attn_problem *p = q->problem;
   (void)value, (void)limit;
   bool padded = p->kv_lengths || p->varlen;
-  return p->window && (!p->causal || p->mask || p->dropout > 0 || (!padded && p->seq_q > p->seq_kv));
+  return p->window &&
+         (!p->causal || p->mask || p->dropout > 0 || (!padded && p->seq_q > p->seq_kv));
 }
 
-/* Bottom right goes without mask, ALiBi and dropout, in fp8 on 10.x alone, and not with more queries
- * than keys. Where both corners fall together it is taken for top left. */
+/* Bottom right goes without mask, ALiBi and dropout, in fp8 on 10.x alone, and not with more
+ * queries than keys. Where both corners fall together it is taken for top left. */
 static bool bottom_right(const backend_query *q, double *value, double *limit) {
   const attn_problem *p = q->problem;
   bool padded = p->kv_lengths || p->varlen;
@@ -128,7 +129,7 @@ static const backend_constraint rows[] = {
   { ATTN_REASON_VERSION, too_old },
   { ATTN_REASON_VERSION, broken_release },
   { ATTN_REASON_DTYPE, gpu_not_16bit_fp8 },
-  { ATTN_REASON_COMPUTE_CAPABILITY, fp8_hardware },
+  { ATTN_REASON_DTYPE, fp8_hardware },
   { ATTN_REASON_FP8_SCALE, gpu_fp8_scale_head },
   { ATTN_REASON_HEAD_DIM_MULTIPLE, gpu_head_dim_not_8 },
   { ATTN_REASON_HEAD_DIM_MULTIPLE, gpu_head_dim_fp8_16 },
@@ -161,7 +162,9 @@ static void estimate(const backend_query *q, backend_cost *cost) {
   const attn_problem *p = q->problem;
   bool blackwell = q->capability->compute_major >= 10 && q->capability->compute_major < 12;
   gpu_kernel k = {
-    .tile_q = p->seq_q <= 64 ? 64 : p->seq_q <= 128 || !blackwell ? 128 : 256,
+    .tile_q = p->seq_q <= 64                  ? 64
+              : p->seq_q <= 128 || !blackwell ? 128
+                                              : 256,
     .tile_k = p->seq_kv <= 64 ? 64 : 128,
     .dim = pad(p->head_dim, 64),
     .dim_v = pad(p->head_dim_v, 64),
@@ -169,7 +172,7 @@ static void estimate(const backend_query *q, backend_cost *cost) {
     .slots_per_unit = 1,
     .converts_output = gpu_is_fp8(p->dtype) && p->out_dtype == ATTN_F32,
   };
-  k.efficiency = gpu_efficiency(ATTN_BACKEND_CUDNN, q->capability, (k.dim + k.dim_v) / 2, p->dtype);
+  k.efficiency = gpu_efficiency(ATTN_BACKEND_CUDNN, q->capability, (k.dim + k.dim_v) / 2, p);
   gpu_estimate(q, &k, cost);
 }
 

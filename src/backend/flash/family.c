@@ -3,7 +3,8 @@
 
 extern const backend_implementation flash_cpu, flash_cuda, flash_rocm, flash_xpu;
 
-static const backend_implementation *const implementations[] = { &flash_cpu, &flash_cuda, &flash_rocm, &flash_xpu };
+static const backend_implementation *const implementations[] = { &flash_cpu, &flash_cuda,
+                                                                 &flash_rocm, &flash_xpu };
 
 const backend_family backend_flash = {
   .backend = ATTN_BACKEND_FLASH,

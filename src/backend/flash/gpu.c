@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FlashAttention-2 as flash-attention and PyTorch ship it (CUDA), Composable Kernel / AOTriton (ROCm)
- * and oneDNN Graph (XPU). */
+/* FlashAttention-2 as flash-attention and PyTorch ship it (CUDA), Composable Kernel / AOTriton
+ * (ROCm) and oneDNN Graph (XPU). */
 #include "backend/gpu.h"
 
 static const backend_constraint cuda_rows[] = {
@@ -24,8 +24,12 @@ static const backend_constraint xpu_rows[] = {
   { ATTN_REASON_KV_LENGTHS, gpu_kv_lengths },
 };
 
-static void cuda_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(cuda_rows, q, r); }
-static void rocm_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(rocm_rows, q, r); }
+static void cuda_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(cuda_rows, q, r);
+}
+static void rocm_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(rocm_rows, q, r);
+}
 static void xpu_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(xpu_rows, q, r); }
 
 /* One query of a group is laid out as that many rows (seqlenq_ngroups_swapped in flash_api.cpp). */
@@ -35,19 +39,17 @@ static bool swaps_heads(const attn_problem *p) {
 
 static void estimate(const backend_query *q, backend_cost *cost) {
   gpu_kernel k = gpu_flash_kernel(q);
-  k.efficiency = gpu_efficiency(ATTN_BACKEND_FLASH, q->capability, (k.dim + k.dim_v) / 2,
-                                q->problem->dtype);
+  k.efficiency =
+      gpu_efficiency(ATTN_BACKEND_FLASH, q->capability, (k.dim + k.dim_v) / 2, q->problem);
   k.max_splits = 1;
   k.pack_heads = swaps_heads(q->problem);
   gpu_estimate(q, &k, cost);
 }
 
 #define FLASH_ON(symbol, type, label, check)                                                       \
-  const backend_implementation symbol = { .device = type,                                          \
-                                          .name = label,                                           \
-                                          .deterministic = true,                                   \
-                                          .supports = check,                                       \
-                                          .estimate = estimate }
+  const backend_implementation symbol = {                                                          \
+    .device = type, .name = label, .deterministic = true, .supports = check, .estimate = estimate  \
+  }
 FLASH_ON(flash_cuda, ATTN_DEVICE_CUDA, "flash/cuda", cuda_supports);
 FLASH_ON(flash_rocm, ATTN_DEVICE_ROCM, "flash/rocm", rocm_supports);
 FLASH_ON(flash_xpu, ATTN_DEVICE_XPU, "flash/xpu", xpu_supports);

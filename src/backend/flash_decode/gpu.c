@@ -15,8 +15,10 @@ static bool many_queries(const backend_query *q, double *value, double *limit) {
 
 /* The split kernels have no dropout (flash_api.cpp). */
 #define ROWS                                                                                       \
-  GPU_ROWS_FLASH, { ATTN_REASON_SEQ_Q_LARGE, many_queries },                                       \
-      { ATTN_REASON_DROPOUT, gpu_dropout }, { ATTN_REASON_VARLEN, gpu_varlen }
+  GPU_ROWS_FLASH, { ATTN_REASON_SEQ_Q_LARGE, many_queries }, { ATTN_REASON_DROPOUT, gpu_dropout }, \
+  {                                                                                                \
+    ATTN_REASON_VARLEN, gpu_varlen                                                                 \
+  }
 
 static const backend_constraint cuda_rows[] = {
   { ATTN_REASON_COMPUTE_CAPABILITY, gpu_cc_below_80 },
@@ -42,8 +44,12 @@ static const backend_constraint metal_rows[] = {
   { ATTN_REASON_LSE, gpu_lse },
 };
 
-static void cuda_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(cuda_rows, q, r); }
-static void rocm_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(rocm_rows, q, r); }
+static void cuda_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(cuda_rows, q, r);
+}
+static void rocm_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(rocm_rows, q, r);
+}
 static void metal_supports(const backend_query *q, backend_reasons *r) {
   GPU_CHECK(metal_rows, q, r);
 }
@@ -57,8 +63,8 @@ static void estimate(const backend_query *q, backend_cost *cost) {
   } else {
     k.tile_q = 64, k.tile_k = k.dim <= 64 ? 256 : k.dim <= 128 ? 128 : 64;
   }
-  k.efficiency = gpu_efficiency(ATTN_BACKEND_FLASH_DECODE, q->capability, (k.dim + k.dim_v) / 2,
-                                q->problem->dtype);
+  k.efficiency =
+      gpu_efficiency(ATTN_BACKEND_FLASH_DECODE, q->capability, (k.dim + k.dim_v) / 2, q->problem);
   k.max_splits = 128;
   k.slots_per_unit = 2;
   k.pack_heads = true;
@@ -66,11 +72,9 @@ static void estimate(const backend_query *q, backend_cost *cost) {
 }
 
 #define DECODE_ON(symbol, type, label, check)                                                      \
-  const backend_implementation symbol = { .device = type,                                          \
-                                          .name = label,                                           \
-                                          .deterministic = true,                                   \
-                                          .supports = check,                                       \
-                                          .estimate = estimate }
+  const backend_implementation symbol = {                                                          \
+    .device = type, .name = label, .deterministic = true, .supports = check, .estimate = estimate  \
+  }
 DECODE_ON(flash_decode_cuda, ATTN_DEVICE_CUDA, "flash_decode/cuda", cuda_supports);
 DECODE_ON(flash_decode_rocm, ATTN_DEVICE_ROCM, "flash_decode/rocm", rocm_supports);
 DECODE_ON(flash_decode_metal, ATTN_DEVICE_METAL, "flash_decode/metal", metal_supports);

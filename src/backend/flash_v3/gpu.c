@@ -67,8 +67,10 @@ static void choose_tiles(const attn_problem *p, gpu_kernel *k) {
   if (k->dim <= 64) {
     k->tile_q = 192;
     k->tile_k = fp8 ? 160 : causal ? 128 : local ? 160 : 192;
-    if (!fp8 && k->dim_v > 256) k->tile_q = 64, k->tile_k = 64;
-    else if (!fp8 && k->dim_v > 64) k->tile_q = 128, k->tile_k = 112;
+    if (!fp8 && k->dim_v > 256)
+      k->tile_q = 64, k->tile_k = 64;
+    else if (!fp8 && k->dim_v > 64)
+      k->tile_q = 128, k->tile_k = 112;
   } else if (k->dim <= 96) {
     k->tile_q = 192, k->tile_k = fp8 || local ? 128 : 144;
   } else if (k->dim <= 128) {
@@ -95,7 +97,7 @@ static void estimate(const backend_query *q, backend_cost *cost) {
   double plain_share = queries / (ceil(queries / tile) * tile);
   k.pack_heads = p->varlen || plain_share < 0.9 * packed / (ceil(packed / tile) * tile);
   if (k.dim == 128 && (k.pack_heads ? packed : queries) <= 64) k.tile_q = 64;
-  k.efficiency = gpu_efficiency(ATTN_BACKEND_FLASH_V3, q->capability, (k.dim + k.dim_v) / 2, p->dtype);
+  k.efficiency = gpu_efficiency(ATTN_BACKEND_FLASH_V3, q->capability, (k.dim + k.dim_v) / 2, p);
   k.max_splits = 256;
   k.min_split_blocks = 5;
   k.slots_per_unit = 1;

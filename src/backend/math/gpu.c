@@ -2,7 +2,8 @@
 /*
  * Math on GPUs as frameworks run it: types other than f32 and f64 are upcast to f32 in memory, keys
  * and values of a group are expanded, scores are written by one matrix product, changed by passes
- * (cap, mask, softmax, dropout) in memory, and read by another product; the result is converted back.
+ * (cap, mask, softmax, dropout) in memory, and read by another product; the result is converted
+ * back.
  */
 #include "backend/gpu.h"
 
@@ -67,15 +68,17 @@ static void estimate(const backend_query *q, backend_cost *cost) {
   *cost = (backend_cost){
     // every pair is computed, whatever structure would leave out
     .flops = 2 * n.scores * (double)(p->head_dim + p->head_dim_v),
-    .bytes = element * (n.q + n.kv + n.out) + 2 * scores, // scores written by one product, read by one
+    .bytes =
+        element * (n.q + n.kv + n.out) + 2 * scores, // scores written by one product, read by one
     .pass_bytes = pass_bytes,
     .bandwidth_efficiency = GPU_BANDWIDTH_UNFUSED,
-    // stated: a large f32 product of a vendor library, TF32 off; Apple's reach less of a shared peak
+    // stated: a large f32 product of a vendor library, TF32 off; Apple's reach less of a shared
+    // peak
     .efficiency = q->capability->device == ATTN_DEVICE_METAL ? 0.7 : 0.8,
     .compute = f64 ? ATTN_F64 : ATTN_F32,
     .launches = launches,
     .items = (double)p->batch * (double)p->heads_q * (double)((p->seq_q + 63) / 64) *
-             (double)((p->seq_kv + 127) / 128), // the products' own tiles
+             (double)((p->seq_kv + 127) / 128),        // the products' own tiles
     .workspace_bytes = gpu_bytes(2 * scores + copies), // scores and probabilities
     .splits = 1,
   };

@@ -20,7 +20,9 @@ static bool head_dim_align(const backend_query *q, double *value, double *limit)
       { ATTN_REASON_HEAD_DIM_MULTIPLE, head_dim_align },                                           \
       { ATTN_REASON_CAUSAL_ALIGNMENT, gpu_no_corner }, { ATTN_REASON_SOFTCAP, gpu_softcap },       \
       { ATTN_REASON_ALIBI, gpu_alibi }, { ATTN_REASON_PAGED, gpu_paged },                          \
-      { ATTN_REASON_BATCH_LARGE, gpu_batch_65535 }, { ATTN_REASON_HEADS_LARGE, gpu_heads_65535 }
+      { ATTN_REASON_BATCH_LARGE, gpu_batch_65535 }, {                                              \
+    ATTN_REASON_HEADS_LARGE, gpu_heads_65535                                                       \
+  }
 
 static const backend_constraint cuda_rows[] = {
   { ATTN_REASON_COMPUTE_CAPABILITY, gpu_cc_below_50 },
@@ -33,8 +35,12 @@ static const backend_constraint rocm_rows[] = {
   { ATTN_REASON_HEAD_DIM_PAIR, gpu_head_dims_differ },
 };
 
-static void cuda_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(cuda_rows, q, r); }
-static void rocm_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(rocm_rows, q, r); }
+static void cuda_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(cuda_rows, q, r);
+}
+static void rocm_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(rocm_rows, q, r);
+}
 
 /* The kernels of PyTorch's generator: 64 x 64 to head_dim 64, 64 x 128 to 128 with the output in
  * registers, 32 x 128 above. */
@@ -46,7 +52,7 @@ static void estimate(const backend_query *q, backend_cost *cost) {
     .tile_k = dim <= 64 ? 64 : 128,
     .dim = p->head_dim,
     .dim_v = p->head_dim_v,
-    .efficiency = gpu_efficiency(ATTN_BACKEND_MEMORY_EFFICIENT, q->capability, dim, p->dtype),
+    .efficiency = gpu_efficiency(ATTN_BACKEND_MEMORY_EFFICIENT, q->capability, dim, p),
     .max_splits = 1,
     .slots_per_unit = 1,
   };

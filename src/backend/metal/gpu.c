@@ -37,7 +37,7 @@ static void estimate(const backend_query *q, backend_cost *cost) {
     .tile_k = p->head_dim < 128 ? 32 : 16,
     .dim = p->head_dim,
     .dim_v = p->head_dim_v,
-    .efficiency = gpu_efficiency(ATTN_BACKEND_METAL, q->capability, p->head_dim, p->dtype),
+    .efficiency = gpu_efficiency(ATTN_BACKEND_METAL, q->capability, p->head_dim, p),
     .max_splits = 1,
     .slots_per_unit = 1,
   };

@@ -3,7 +3,8 @@
 
 extern const backend_implementation varlen_cpu, varlen_cuda, varlen_rocm;
 
-static const backend_implementation *const implementations[] = { &varlen_cpu, &varlen_cuda, &varlen_rocm };
+static const backend_implementation *const implementations[] = { &varlen_cpu, &varlen_cuda,
+                                                                 &varlen_rocm };
 
 const backend_family backend_varlen = {
   .backend = ATTN_BACKEND_VARLEN,

@@ -13,13 +13,17 @@ static const backend_constraint rocm_rows[] = {
   GPU_ROWS_FLASH,
 };
 
-static void cuda_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(cuda_rows, q, r); }
-static void rocm_supports(const backend_query *q, backend_reasons *r) { GPU_CHECK(rocm_rows, q, r); }
+static void cuda_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(cuda_rows, q, r);
+}
+static void rocm_supports(const backend_query *q, backend_reasons *r) {
+  GPU_CHECK(rocm_rows, q, r);
+}
 
 static void estimate(const backend_query *q, backend_cost *cost) {
   gpu_kernel k = gpu_flash_kernel(q);
-  k.efficiency = gpu_efficiency(ATTN_BACKEND_VARLEN, q->capability, (k.dim + k.dim_v) / 2,
-                                q->problem->dtype);
+  k.efficiency =
+      gpu_efficiency(ATTN_BACKEND_VARLEN, q->capability, (k.dim + k.dim_v) / 2, q->problem);
   k.max_splits = 1;
   gpu_estimate(q, &k, cost);
 }
