@@ -474,10 +474,12 @@ int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_p
   if (!status && n->past_k) status = prepend(c, "--past-k", n->past_k, kv_heads, p->layout, &f->k);
   if (!status && n->past_v) status = prepend(c, "--past-v", n->past_v, kv_heads, p->layout, &f->v);
   if (!status && n->block_table && !p->page_size) p->page_size = 1; // the real one is in K's shape
+  attn_dtype cache = status ? ATTN_DTYPE_DEFAULT : run_cache_wanted(f, p);
   if (!status) status = set_tensors(c, f, p, n->cu_seqlens != NULL);
   if (!status && n->cu_seqlens) status = set_offsets(c, n->cu_seqlens, f, p, io);
   if (!status && (n->prefix_k || n->prefix_v)) status = set_prefix(c, n, f, p, io);
   if (!status) status = set_sides(c, n, f, p, io);
+  if (!status && cache) status = run_cache_quantise(c, f, p, io, cache);
   if (!status && n->mask) {
     status = load(c, "--mask", n->mask, &f->mask);
     if (!status) status = set_mask(c, &f->mask, p);

@@ -27,4 +27,13 @@ int run_files_load(const cli_common *c, const run_names *names, run_files *f, at
                    attn_io *io);
 void run_files_release(run_files *f);
 
+/* ---- run_cache.c */
+
+/* The cache type that --kv-dtype asks for where K holds floats of another; DEFAULT: as the file is. Takes
+ * it out of the problem, which then describes the files. */
+attn_dtype run_cache_wanted(const run_files *f, attn_problem *problem);
+/* Converts K and V, and the problem with them. */
+int run_cache_quantise(const cli_common *c, run_files *f, attn_problem *problem, attn_io *io,
+                       attn_dtype wanted);
+
 #endif
