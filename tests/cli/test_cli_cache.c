@@ -21,7 +21,7 @@ static void save_inputs(void) {
   uint32_t s = 7;
   for (int i = 0; i < HEADS * 3 * DIM; i++) q[i] = (float)(s = s * 1664525u + 1013904223u) * 0x1p-31f - 1;
   for (int i = 0; i < 2 * HEADS * KEYS * DIM; i++)
-    k[0][i] = (float)(s = s * 1664525u + 1013904223u) * 0x1p-31f - 1;
+    k[i % 2][i / 2] = (float)(s = s * 1664525u + 1013904223u) * 0x1p-31f - 1;
   save("q.npy", q, 4, (int64_t[]){ 1, HEADS, 3, DIM });
   save("k.npy", k[0], 4, (int64_t[]){ 1, HEADS, KEYS, DIM });
   save("v.npy", k[1], 4, (int64_t[]){ 1, HEADS, KEYS, DIM });
