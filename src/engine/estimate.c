@@ -9,9 +9,9 @@
 static const double EXP_FLOPS = 18;
 /* Setting up a tile (lane bookkeeping, transposing queries in and outputs out), seconds a row. */
 static const double ROW_SECONDS = 15e-9;
-/* Sharing a call with threads that are still awake (0.2 to 0.4 us; 8 us once they sleep, see
- * docs/decisions.md), and a plain call. */
-static const double FORK_SECONDS = 0.5e-6, CALL_SECONDS = 0.3e-6;
+/* Sharing a call with other threads costs 0.2 to 0.4 us while they are awake from the call before, 8 us
+ * once they sleep (docs/decisions.md); what a host does between calls is unknown. And a plain call. */
+static const double FORK_SECONDS = 5e-6, CALL_SECONDS = 0.3e-6;
 
 /* Share of the peak that the narrow kernels reach on keys in cache: 0.19 with one row, 0.63 with four
  * (docs/performance.md). */

@@ -252,7 +252,7 @@ static void bench(void **state) {
       succeeds("bench --heads 2 --seq 8:16 --dim 8 --backend all --no-limits " QUICK);
   readable(s->out);
   assert_non_null(strstr(s->out, "math/cpu"));
-  assert_non_null(strstr(s->out, "cudnn/cuda: no device"));
+  assert_non_null(strstr(s->out, "cudnn/cuda: there is no cuda device"));
   o = parsed(succeeds("bench '--seq 8 --dim 8' '--heads 2 --seq 1:9 --dim 4 --causal br' --seq 7 "
                       "--dim 5 --threads 1,2 "
                       "--isa scalar --backend flash --no-limits " QUICK "--json"));
