@@ -122,6 +122,9 @@ int gpu_splits(double items, double slots, int64_t key_blocks, int max_splits);
 double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t tile_q,
                  int64_t tile_k, int64_t rows_per_query);
 
+/* Lengths of a sequence: with varlen the mean ones, as far as the totals tell. */
+void gpu_lengths(const attn_problem *p, int64_t *seq_q, int64_t *seq_kv);
+
 /* FlashAttention-2's tiles (flash_fwd_launch_template.h) and padded head size. */
 gpu_kernel gpu_flash_kernel(const backend_query *q);
 

@@ -61,11 +61,13 @@ double gpu_tiles(const attn_problem *p, int64_t seq_q, int64_t seq_kv, int64_t t
   if (p->causal || (p->window && p->window_right >= 0)) {
     // Tile t ends before the key after its last query's: floor((queries * t + b) / tile_k).
     int64_t right = p->causal ? 0 : p->window_right;
-    int64_t edge = size_max(-seq_q, size_min(add(add(diagonal, right), 1), seq_kv + 1));
+    int64_t edge =
+        size_max(-seq_q - queries, size_min(add(add(diagonal, right), 1), seq_kv + tile_k));
     above = ramp_sum(n, tile_k, queries, queries - 1 + edge + tile_k - 1, blocks);
   }
   if (p->window && p->window_left >= 0) {
-    int64_t edge = size_max(-seq_q, size_min(add(diagonal, -p->window_left), seq_kv + 1));
+    int64_t edge =
+        size_max(-seq_q - queries, size_min(add(diagonal, -p->window_left), seq_kv + tile_k));
     below = ramp_sum(n, tile_k, queries, edge, blocks);
   }
   return above - below;
@@ -75,10 +77,9 @@ int64_t gpu_bytes(double bytes) { return bytes < 9e18 ? (int64_t)bytes : INT64_M
 
 /* What a problem is to a kernel. */
 typedef struct view {
-  int64_t seq_q, seq_kv; /* with varlen the mean lengths, as far as the totals tell */
-  double used_keys;      /* that some row attends */
-  double group, heads;   /* work items before rows are cut */
-  double q_tiles, visited;
+  int64_t seq_q, seq_kv;
+  double used_keys;               /* that some row attends */
+  double heads, q_tiles, visited; /* (head, tile of queries) pairs; tiles of scores of a head */
   double out_rows;
 } view;
 
@@ -86,16 +87,19 @@ static int64_t mean(int64_t total, int64_t batch, int64_t longest) {
   return batch ? size_min(longest, size_ceil_div(total, batch)) : longest;
 }
 
+void gpu_lengths(const attn_problem *p, int64_t *seq_q, int64_t *seq_kv) {
+  *seq_q = p->varlen ? mean(p->total_q, p->batch, p->seq_q) : p->seq_q;
+  *seq_kv = p->varlen && !p->page_size ? mean(p->total_kv, p->batch, p->seq_kv) : p->seq_kv;
+}
+
 static view view_of(const attn_problem *p, const gpu_kernel *k) {
-  view v = { .seq_q = p->seq_q, .seq_kv = p->seq_kv };
-  if (p->varlen) v.seq_q = mean(p->total_q, p->batch, p->seq_q);
-  if (p->varlen && !p->page_size) v.seq_kv = mean(p->total_kv, p->batch, p->seq_kv);
+  view v = { 0 };
+  gpu_lengths(p, &v.seq_q, &v.seq_kv);
   int64_t group = p->heads_kv ? p->heads_q / p->heads_kv : 1, rows = k->pack_heads ? group : 1;
   int64_t first, end, ignored;
   problem_key_range(p, 0, v.seq_q, v.seq_kv, &first, &ignored);
   problem_key_range(p, size_max(0, v.seq_q - 1), v.seq_q, v.seq_kv, &ignored, &end);
   v.used_keys = fmax(0, (double)end - (double)first);
-  v.group = (double)group;
   v.heads = (double)p->batch * (double)(k->pack_heads ? p->heads_kv : p->heads_q);
   v.q_tiles = ceil((double)v.seq_q * (double)rows / (double)k->tile_q);
   double query_tiles = (double)size_ceil_div(v.seq_q, size_max(1, k->tile_q / rows));

@@ -6,6 +6,7 @@
  * back.
  */
 #include "backend/gpu.h"
+#include "core/size.h"
 
 static bool f64_on_metal(const backend_query *q, double *value, double *limit) {
   (void)limit;
@@ -32,7 +33,9 @@ typedef struct counts {
 
 static counts count(const attn_problem *p) {
   double heads = (double)p->batch * (double)p->heads_q;
-  double sq = (double)p->seq_q, skv = (double)p->seq_kv;
+  int64_t seq_q, seq_kv;
+  gpu_lengths(p, &seq_q, &seq_kv);
+  double sq = (double)seq_q, skv = (double)seq_kv;
   return (counts){ .q = heads * sq * (double)p->head_dim,
                    .kv = heads * skv * (double)(p->head_dim + p->head_dim_v),
                    .out = heads * sq * (double)p->head_dim_v,
@@ -64,7 +67,8 @@ static void estimate(const backend_query *q, backend_cost *cost) {
     pass_bytes += element * n.out + (double)s->out_bytes;
     copies += element * n.out, launches++;
   }
-  if (p->varlen) launches *= (int)(p->batch > 1 << 20 ? 1 << 20 : p->batch); // a loop of sequences
+  // Packed sequences are a loop over them.
+  if (p->varlen) launches *= (int)size_max(1, size_min(p->batch, 1 << 20));
   *cost = (backend_cost){
     // every pair is computed, whatever structure would leave out
     .flops = 2 * n.scores * (double)(p->head_dim + p->head_dim_v),
