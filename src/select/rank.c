@@ -54,27 +54,35 @@ static void price(select_state *state, const backend_query *q, history_key key, 
       cost_score(q->config->objective, c->time, c->price.units, q->capability->compute_units);
 }
 
-static void add_candidate(select_state *state, const backend_query *q, history_key key,
-                          attn_backend backend, const backend_implementation *impl, ranking *r) {
-  const attn_capability *cap = q->capability;
-  if (r->count == ATTN_MAX_CANDIDATES) return;
+static candidate *add_candidate(const backend_query *q, attn_backend backend,
+                                const backend_implementation *impl, ranking *r) {
   candidate *c = &r->candidates[r->count++];
   c->backend = backend;
   c->implementation = impl;
+  c->source = ATTN_CHOICE_HEURISTIC;
   c->time = c->score_time = NAN;
   c->reasons.count = 0;
   c->able = false;
-  select_name(impl, cap, q->kernels, c->name);
-  if (impl->device != cap->device) {
-    backend_reject(&c->reasons, ATTN_REASON_DEVICE_ABSENT, impl->device, NAN);
-    return;
-  }
+  select_name(impl, q->capability, q->kernels, c->name);
+  return c;
+}
+
+static void consider(select_state *state, const backend_query *q, history_key key, candidate *c) {
+  const backend_implementation *impl = c->implementation;
   impl->supports(q, &c->reasons);
   c->able = !c->reasons.count;
-  if (cap->source == ATTN_SOURCE_DETECTED && !impl->execute)
+  if (q->capability->source == ATTN_SOURCE_DETECTED && !impl->execute)
     backend_reject(&c->reasons, ATTN_REASON_PLUGIN_ABSENT, impl->device, NAN);
   price(state, q, key, c);
   check_config(q, c);
+}
+
+/* The one device of a family, or NAN. */
+static double device_of(const backend_family *family) {
+  for (int i = 1; i < family->count; i++)
+    if (family->implementations[i]->device != family->implementations[0]->device)
+      return (double)NAN;
+  return family->implementations[0]->device;
 }
 
 /* One candidate for each implementation on the device, one for a backend that has none there. */
@@ -84,12 +92,15 @@ static void collect(select_state *state, const backend_query *q, history_key key
   for (int f = 0; f < count; f++) {
     const backend_family *family = families[f];
     bool any = false;
-    for (int i = 0; i < family->count; i++) {
-      if (family->implementations[i]->device != q->capability->device) continue;
-      add_candidate(state, q, key, family->backend, family->implementations[i], r);
+    for (int i = 0; i < family->count && r->count < ATTN_MAX_CANDIDATES; i++) {
+      const backend_implementation *impl = family->implementations[i];
+      if (impl->device != q->capability->device) continue;
+      consider(state, q, key, add_candidate(q, family->backend, impl, r));
       any = true;
     }
-    if (!any) add_candidate(state, q, key, family->backend, family->implementations[0], r);
+    if (any || r->count == ATTN_MAX_CANDIDATES) continue;
+    candidate *c = add_candidate(q, family->backend, family->implementations[0], r);
+    backend_reject(&c->reasons, ATTN_REASON_DEVICE_ABSENT, device_of(family), NAN);
   }
 }
 
@@ -140,7 +151,7 @@ static void sort(ranking *r) {
 
 static double normal_cdf(double z) { return 0.5 * erfc(-z / sqrt(2.0)); }
 
-/* Probability that nothing takes less than 0.95 of the winner's time when expected times are off by
+/* Probability that nothing scores less than 0.95 of the winner when expected times are off by
  * independent log-normal factors. They are independent given the winner's own, over which Hermite's
  * rule with 7 points integrates (Abramowitz, Stegun, 25.4.46, for the standard normal weight). */
 static double confidence_of(const ranking *r) {
@@ -154,7 +165,7 @@ static double confidence_of(const ranking *r) {
   for (int i = 0; i < r->order_count; i++) {
     const candidate *c = r->order[i];
     if (c == r->winner) continue;
-    double s = cost_sigma(c->source), x = log(c->time / r->winner->time) - log(0.95);
+    double s = cost_sigma(c->source), x = log(c->score_time / r->winner->score_time) - log(0.95);
     if (x > 4 * own + 4 * s) continue; // as good as certain
     lead[n] = x, sigma[n++] = s;
   }

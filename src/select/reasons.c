@@ -13,7 +13,7 @@ static const struct {
 } table[ATTN_REASON_COUNT] = {
   [ATTN_REASON_NONE] = { "none", "no reason", "" },
   [ATTN_REASON_DEVICE_ABSENT] = { "device_absent", "there is no %P device here",
-                                  "there is no device of its type here" },
+                                  "has no implementation for this device" },
   [ATTN_REASON_PLUGIN_ABSENT] = { "plugin_absent",
                                   "the %P device is here, the plug-in that runs it is not",
                                   "the device is here, the plug-in that runs it is not" },
