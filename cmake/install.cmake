@@ -11,6 +11,14 @@ if(ATTN_BUILD_CLI)
   install(TARGETS attn_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# A static libattn hands its dependencies on to whoever links it.
+if(BUILD_SHARED_LIBS)
+  set(ATTN_PC_PRIVATE .private)
+  set(ATTN_PC_LIBS "")
+else()
+  set(ATTN_PC_PRIVATE "")
+  set(ATTN_PC_LIBS "-lm -lpthread -ldl")
+endif()
 configure_file(${CMAKE_SOURCE_DIR}/cmake/attn.pc.in ${CMAKE_BINARY_DIR}/attn.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/attn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
