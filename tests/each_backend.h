@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every CPU backend, each with its best kernels and with the scalar ones: a "way". Include after cmocka. */
+/* Every CPU backend, each with its best kernels and with the scalar ones: a "way". Include after
+ * cmocka. */
 #ifndef TESTS_EACH_BACKEND_H
 #define TESTS_EACH_BACKEND_H
 
@@ -10,18 +11,22 @@
 #include "attn/attn.h"
 #include "attn/select.h"
 
-static const attn_backend way_backends[] = { ATTN_BACKEND_FLASH,           ATTN_BACKEND_MATH,
-                                             ATTN_BACKEND_MEMORY_EFFICIENT, ATTN_BACKEND_CPU,
-                                             ATTN_BACKEND_FLASH_DECODE,     ATTN_BACKEND_VARLEN };
+static const attn_backend way_backends[] = {
+  ATTN_BACKEND_FLASH, ATTN_BACKEND_MATH,         ATTN_BACKEND_MEMORY_EFFICIENT,
+  ATTN_BACKEND_CPU,   ATTN_BACKEND_FLASH_DECODE, ATTN_BACKEND_VARLEN
+};
 enum { WAYS = 2 * sizeof(way_backends) / sizeof(way_backends[0]) };
 
 static inline attn_backend way_backend(int way) { return way_backends[way / 2]; }
 static inline const char *way_name(int way) { return attn_backend_name(way_backend(way)); }
 
 static inline attn_context *way_context(int way, int threads) {
-  attn_config config = { .preferred = way_backend(way), .strict = true, .threads = threads,
+  attn_config config = { .preferred = way_backend(way),
+                         .strict = true,
+                         .threads = threads,
                          .isa = way % 2 ? ATTN_ISA_SCALAR : ATTN_ISA_AUTO,
-                         .ignore_environment = true, .no_measure = true };
+                         .ignore_environment = true,
+                         .no_measure = true };
   attn_context *c = NULL;
   if (attn_context_create(&config, &c)) fail_msg("attn_context_create: %s", attn_last_error());
   return c;
@@ -56,8 +61,8 @@ static inline bool way_run(int way, int threads, const attn_problem *p, const at
   return !status;
 }
 
-/* For (EACH_WAY(w, problem, io)) body: after the run on each way that takes the problem. At least one
- * must. */
+/* For (EACH_WAY(w, problem, io)) body: after the run on each way that takes the problem. At least
+ * one must. */
 #define EACH_WAY(w, p, io)                                                                         \
   for (int w = 0, ran_##w = 0; w < WAYS || (assert_true(ran_##w), 0); w++)                         \
     if (way_run(w, 2, p, io) && ++ran_##w)

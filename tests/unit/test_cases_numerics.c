@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers on which other implementations went wrong, over several tiles, every dtype and every kernel
- * (threads of pytorch/pytorch unless named); test_cases has the small instances. */
+/* Numbers on which other implementations went wrong, over several tiles, every dtype and every
+ * kernel (threads of pytorch/pytorch unless named); test_cases has the small instances. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,8 +36,9 @@ static attn_io io_all(void) {
 }
 
 static attn_problem plain(void) {
-  return (attn_problem){ .batch = 1, .heads_q = 1, .seq_q = L, .seq_kv = S, .head_dim = D,
-                         .return_lse = true };
+  return (attn_problem){
+    .batch = 1, .heads_q = 1, .seq_q = L, .seq_kv = S, .head_dim = D, .return_lse = true
+  };
 }
 
 static void like_reference(const attn_problem *p, const attn_io *io) {
@@ -50,8 +51,10 @@ static void like_reference(const attn_problem *p, const attn_io *io) {
   }
 }
 
-/* The lowest finite number of each mask type is a score like any other, also beside ordinary ones. */
-static void test_lowest_finite_masks(void **unused) { // 109517, 110213, transformers 26572, diffuseR 34
+/* The lowest finite number of each mask type is a score like any other, also beside ordinary ones.
+ */
+static void
+test_lowest_finite_masks(void **unused) { // 109517, 110213, transformers 26572, diffuseR 34
   (void)unused;
   static const attn_dtype types[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
   static const float lowest[] = { -FLT_MAX, -65504, -0x1.fep127f };
@@ -84,10 +87,10 @@ static void test_rows_of_minus_infinity(void **unused) { // 103749, 103963, cube
   attn_io io = io_all();
   like_reference(&p, &io);
   EACH_WAY(w, &p, &io)
-    for (int i = 1; i < L; i += 3) {
-      for (int d = 0; d < D; d++) assert_true(out[i * D + d] == 0);
-      assert_true(lse[i] == -INFINITY);
-    }
+  for (int i = 1; i < L; i += 3) {
+    for (int d = 0; d < D; d++) assert_true(out[i * D + d] == 0);
+    assert_true(lse[i] == -INFINITY);
+  }
 }
 
 /* NaN and infinities in a key or a value reach the rows that attend it, and no other. */
@@ -123,7 +126,7 @@ static void test_one_nan_query(void **unused) { // 141128
   attn_io io = io_all();
   like_reference(&p, &io);
   EACH_WAY(w, &p, &io)
-    for (int d = 0; d < D; d++) assert_true(isnan(out[20 * D + d]) && isfinite(out[19 * D + d]));
+  for (int d = 0; d < D; d++) assert_true(isnan(out[20 * D + d]) && isfinite(out[19 * D + d]));
 }
 
 static void test_scales(void **unused) { // 105190, 105202; causal before scale
@@ -158,7 +161,7 @@ static void test_softcap_order(void **unused) { // transformers 31887, vllm 8660
   like_reference(&p, &io);
   for (int d = 0; d < 70 * D; d++) v[d] = 1e6f; // keys below 70 have a weight of e^-96 or less
   EACH_WAY(w, &p, &io)
-    for (int i = 0; i < L * D; i++) assert_true(fabsf(out[i]) <= 1);
+  for (int i = 0; i < L * D; i++) assert_true(fabsf(out[i]) <= 1);
 }
 
 static void test_largest_values(void **unused) { // test_flash_attention large bf16 values
@@ -173,11 +176,12 @@ static void test_largest_values(void **unused) { // test_flash_attention large b
     p.dtype = types[t], p.causal = ATTN_CAUSAL_TOP_LEFT, p.return_lse = false;
     attn_io io = { .q = x, .k = x, .v = x, .out = y };
     EACH_WAY(w, &p, &io)
-      for (int i = 0; i < L * D; i++) {
-        double got = attn_dtype_load(types[t], y, i);
-        if (!(fabs(got - (double)largest[t]) <= (double)largest[t] * (types[t] == ATTN_F32 ? 1e-5 : 0)))
-          fail_msg("%s: %s row %d is %g", way_name(w), attn_dtype_name(types[t]), i / D, got);
-      }
+    for (int i = 0; i < L * D; i++) {
+      double got = attn_dtype_load(types[t], y, i);
+      if (!(fabs(got - (double)largest[t]) <=
+            (double)largest[t] * (types[t] == ATTN_F32 ? 1e-5 : 0)))
+        fail_msg("%s: %s row %d is %g", way_name(w), attn_dtype_name(types[t]), i / D, got);
+    }
   }
 }
 
@@ -199,8 +203,10 @@ static void test_mask_types_with_query_types(void **unused) { // 99012, ComfyUI 
       attn_dtype_from_f32(types[b], mask, tm, L * S);
       attn_io io = { .q = tq, .k = tk, .v = tv, .out = ty, .lse = lse, .mask = tm };
       EACH_WAY(w, &p, &io) {
-        if (b) assert_memory_equal(ty, exact[w], bytes);
-        else memcpy(exact[w], ty, bytes);
+        if (b)
+          assert_memory_equal(ty, exact[w], bytes);
+        else
+          memcpy(exact[w], ty, bytes);
       }
     }
   }
@@ -209,8 +215,13 @@ static void test_mask_types_with_query_types(void **unused) { // 99012, ComfyUI 
 /* A bias beside is_causal: key 50 changes the rows from 50 - (S - L) on, alone. */
 static void test_bias_keeps_causality(void **unused) { // transformers 48748, 48821
   (void)unused;
-  attn_problem p = { .batch = 1, .heads_q = 1, .seq_q = L, .seq_kv = S, .head_dim = D,
-                     .causal = ATTN_CAUSAL_BOTTOM_RIGHT, .mask = ATTN_MASK_ADDITIVE };
+  attn_problem p = { .batch = 1,
+                     .heads_q = 1,
+                     .seq_q = L,
+                     .seq_kv = S,
+                     .head_dim = D,
+                     .causal = ATTN_CAUSAL_BOTTOM_RIGHT,
+                     .mask = ATTN_MASK_ADDITIVE };
   enum { KEY = 121, ROW = KEY - (S - L) };
   for (int w = 0; w < WAYS; w++) {
     fill(8);
@@ -226,8 +237,10 @@ static void test_bias_keeps_causality(void **unused) { // transformers 48748, 48
   }
 }
 
-/* Both parts on each backend, causal seen from each part: rows that a part holds no key for are empty. */
-static void test_merging_causal_parts(void **unused) { // flash-attention 404, ring-flash-attention 20
+/* Both parts on each backend, causal seen from each part: rows that a part holds no key for are
+ * empty. */
+static void
+test_merging_causal_parts(void **unused) { // flash-attention 404, ring-flash-attention 20
   (void)unused;
   static float part[2][L * D], part_lse[2][L];
   attn_problem p = plain();
@@ -243,32 +256,45 @@ static void test_merging_causal_parts(void **unused) { // flash-attention 404, r
         attn_problem h = p;
         h.seq_kv = half ? S - cuts[n] : cuts[n];
         h.causal_offset = p.causal_offset - (half ? cuts[n] : 0);
-        attn_io hio = { .q = q, .k = k + half * cuts[n] * D, .v = v + half * cuts[n] * D,
-                        .out = part[half], .lse = part_lse[half] };
+        attn_io hio = { .q = q,
+                        .k = k + half * cuts[n] * D,
+                        .v = v + half * cuts[n] * D,
+                        .out = part[half],
+                        .lse = part_lse[half] };
         ran = way_run(w, 2, &h, &hio);
       }
       if (!ran) continue;
-      assert_int_equal(attn_merge(L, D, part[0], part_lse[0], part[1], part_lse[1], out, lse), ATTN_OK);
+      assert_int_equal(attn_merge(L, D, part[0], part_lse[0], part[1], part_lse[1], out, lse),
+                       ATTN_OK);
       way_compare(w, "merged out", out, expected, L * D, 4e-6);
       way_compare(w, "merged lse", lse, expected_lse, L, 1e-5);
     }
 }
 
-static void test_sinks_beside_masks(void **unused) { // unsloth 3142, tt-metal 31115, flash-linear-attention 831
+static void
+test_sinks_beside_masks(void **unused) { // unsloth 3142, tt-metal 31115, flash-linear-attention 831
   (void)unused;
   static const float sinks[] = { 0, -INFINITY, 3, 60 };
-  attn_problem p = { .batch = 1, .heads_q = 4, .heads_kv = 1, .seq_q = L, .seq_kv = S, .head_dim = D,
-                     .sinks = true, .causal = ATTN_CAUSAL_OFFSET, .causal_offset = -9, .return_lse = true };
+  attn_problem p = { .batch = 1,
+                     .heads_q = 4,
+                     .heads_kv = 1,
+                     .seq_q = L,
+                     .seq_kv = S,
+                     .head_dim = D,
+                     .sinks = true,
+                     .causal = ATTN_CAUSAL_OFFSET,
+                     .causal_offset = -9,
+                     .return_lse = true };
   fill(10);
   attn_io io = io_all();
   io.sinks = sinks;
   like_reference(&p, &io);
   EACH_WAY(w, &p, &io)
-    for (int h = 0; h < 4; h++)
-      for (int i = 0; i < 9; i++) { // rows without a key
-        assert_true(lse[h * L + i] == sinks[h]);
-        for (int d = 0; d < D; d++) assert_true(out[(h * L + i) * D + d] == 0);
-      }
+  for (int h = 0; h < 4; h++)
+    for (int i = 0; i < 9; i++) { // rows without a key
+      assert_true(lse[h * L + i] == sinks[h]);
+      for (int d = 0; d < D; d++) assert_true(out[(h * L + i) * D + d] == 0);
+    }
 }
 
 int main(void) {

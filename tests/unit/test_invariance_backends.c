@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bits that must not change, on each backend by itself and between those that the selector may choose when
- * batch_invariant is asked for; test_invariance has the selector's own choices. */
+/* Bits that must not change, on each backend by itself and between those that the selector may
+ * choose when batch_invariant is asked for; test_invariance has the selector's own choices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +14,13 @@
 
 enum { HQ = 4, HK = 2, D = 24, ROWS = 300, KEYS = 5000, BATCH = 2 };
 enum { Q_COUNT = BATCH * HQ * ROWS * D, KV_COUNT = BATCH * HK * KEYS * D };
-static float q[Q_COUNT], k[KV_COUNT], v[KV_COUNT], out[Q_COUNT], other[Q_COUNT], lse[BATCH * HQ * ROWS];
+static float q[Q_COUNT], k[KV_COUNT], v[KV_COUNT], out[Q_COUNT], other[Q_COUNT],
+    lse[BATCH * HQ * ROWS];
 static float alone_lse[HQ];
 static uint16_t narrow[3][KV_COUNT];
 static uint8_t mask[BATCH * HQ * ROWS * 450];
-static const float slopes[HQ] = { 0.5f, 0.25f, 0.125f, 0.0625f }, sinks[HQ] = { 0, 1, -INFINITY, 2 };
+static const float slopes[HQ] = { 0.5f, 0.25f, 0.125f, 0.0625f },
+                   sinks[HQ] = { 0, 1, -INFINITY, 2 };
 
 static int setup(void **unused) {
   (void)unused;
@@ -30,14 +32,24 @@ static int setup(void **unused) {
 }
 
 static attn_problem problem_of(int64_t seq_q, int64_t seq_kv) {
-  return (attn_problem){ .batch = 1, .heads_q = HQ, .heads_kv = HK, .seq_q = seq_q, .seq_kv = seq_kv, .head_dim = D };
+  return (attn_problem){
+    .batch = 1, .heads_q = HQ, .heads_kv = HK, .seq_q = seq_q, .seq_kv = seq_kv, .head_dim = D
+  };
 }
 
 static attn_io io_of(attn_dtype dtype) {
-  attn_io io = { .q = q, .k = k, .v = v, .out = out, .lse = lse, .mask = mask, .alibi_slopes = slopes, .sinks = sinks };
+  attn_io io = { .q = q,
+                 .k = k,
+                 .v = v,
+                 .out = out,
+                 .lse = lse,
+                 .mask = mask,
+                 .alibi_slopes = slopes,
+                 .sinks = sinks };
   if (dtype != ATTN_F16 && dtype != ATTN_BF16) return io;
   attn_dtype_from_f32(dtype, q, narrow[0], Q_COUNT);
-  attn_dtype_from_f32(dtype, k, narrow[1], KV_COUNT), attn_dtype_from_f32(dtype, v, narrow[2], KV_COUNT);
+  attn_dtype_from_f32(dtype, k, narrow[1], KV_COUNT),
+      attn_dtype_from_f32(dtype, v, narrow[2], KV_COUNT);
   io.q = narrow[0], io.k = narrow[1], io.v = narrow[2];
   return io;
 }
@@ -55,7 +67,8 @@ static void same_for_threads(const attn_problem *p, attn_io io) {
     for (int t = 1; t < 5; t++) {
       memset(other, 0xcd, bytes);
       assert_true(way_run(w, threads[t], p, &io));
-      if (memcmp(out, other, bytes)) fail_msg("%s: other bits with %d threads", way_name(w), threads[t]);
+      if (memcmp(out, other, bytes))
+        fail_msg("%s: other bits with %d threads", way_name(w), threads[t]);
     }
   }
   assert_true(ways);
@@ -68,11 +81,13 @@ static void test_threads_on_each_backend(void **unused) {
   for (int t = 0; t < 3; t++) {
     attn_io io = io_of(types[t]);
     io.cu_seqlens_q = cu_q, io.cu_seqlens_kv = cu_kv;
-    attn_problem medium = problem_of(300, 500), one = problem_of(1, 5000), few = problem_of(9, 5000), packed = problem_of(180, 910);
+    attn_problem medium = problem_of(300, 500), one = problem_of(1, 5000),
+                 few = problem_of(9, 5000), packed = problem_of(180, 910);
     medium.dtype = one.dtype = few.dtype = packed.dtype = types[t];
     medium.causal = packed.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
     packed.batch = 4, packed.varlen = true, packed.total_q = 300, packed.total_kv = 1300;
-    same_for_threads(&medium, io), same_for_threads(&one, io), same_for_threads(&few, io), same_for_threads(&packed, io);
+    same_for_threads(&medium, io), same_for_threads(&one, io), same_for_threads(&few, io),
+        same_for_threads(&packed, io);
   }
 }
 
@@ -113,7 +128,8 @@ static attn_problem alone_of(const attn_problem *whole, int64_t i) {
   p.batch = p.seq_q = 1;
   assert_int_equal(attn_problem_set_layout(&p, ATTN_LAYOUT_BHSD), ATTN_OK);
   p.q_strides.head = whole->seq_q * D;
-  if (whole->causal) p.causal = ATTN_CAUSAL_OFFSET, p.causal_offset = i + whole->seq_kv - whole->seq_q;
+  if (whole->causal)
+    p.causal = ATTN_CAUSAL_OFFSET, p.causal_offset = i + whole->seq_kv - whole->seq_q;
   if (p.mask) {
     p.mask_strides[3] = 1, p.mask_strides[2] = whole->seq_kv;
     p.mask_strides[1] = whole->seq_q * whole->seq_kv, p.mask_strides[0] = HQ * p.mask_strides[1];
@@ -135,8 +151,10 @@ static void rows_alone(attn_context *c, const char *name, const attn_problem *wh
       if (attn_sdpa(c, &p, &one)) fail_msg("%s alone: %s", name, attn_last_error());
       for (int64_t h = 0; h < HQ; h++) {
         int64_t row = (b * HQ + h) * n + i;
-        if (memcmp(other + h * D, out + row * D, D * sizeof(float)) || memcmp(alone_lse + h, lse + row, sizeof(float)))
-          fail_msg("%s, %lldx%lld: row %lld has other bits alone", name, (long long)n, (long long)s, (long long)i);
+        if (memcmp(other + h * D, out + row * D, D * sizeof(float)) ||
+            memcmp(alone_lse + h, lse + row, sizeof(float)))
+          fail_msg("%s, %lldx%lld: row %lld has other bits alone", name, (long long)n, (long long)s,
+                   (long long)i);
       }
     }
 }
@@ -168,22 +186,28 @@ static void test_rows_alone_on_each_backend(void **unused) { // TabPFN 800, 5812
 static void test_choices_have_the_same_bits(void **unused) {
   (void)unused;
   static const int64_t sizes[][2] = { { 1, 5000 }, { 300, 300 }, { 7, 450 } };
-  static const uint32_t disabled[] = { 0, 1u << ATTN_BACKEND_FLASH, 1u << ATTN_BACKEND_FLASH | 1u << ATTN_BACKEND_MEMORY_EFFICIENT,
-                                       1u << ATTN_BACKEND_FLASH | 1u << ATTN_BACKEND_CPU,
-                                       1u << ATTN_BACKEND_CPU | 1u << ATTN_BACKEND_MEMORY_EFFICIENT };
+  static const uint32_t disabled[] = {
+    0, 1u << ATTN_BACKEND_FLASH, 1u << ATTN_BACKEND_FLASH | 1u << ATTN_BACKEND_MEMORY_EFFICIENT,
+    1u << ATTN_BACKEND_FLASH | 1u << ATTN_BACKEND_CPU,
+    1u << ATTN_BACKEND_CPU | 1u << ATTN_BACKEND_MEMORY_EFFICIENT
+  };
   for (int n = 0; n < 3; n++)
     for (int choice = 0; choice < 5; choice++)
       for (int objective = 0; objective < ATTN_OBJECTIVE_COUNT; objective++) {
         attn_problem p = kind_of(PLAIN, sizes[n][0], sizes[n][1]);
-        attn_config config = { .ignore_environment = true, .no_measure = true, .disabled = disabled[choice],
-                               .threads = 1 + 7 * (objective % 2), .objective = (attn_objective)objective };
+        attn_config config = { .ignore_environment = true,
+                               .no_measure = true,
+                               .disabled = disabled[choice],
+                               .threads = 1 + 7 * (objective % 2),
+                               .objective = (attn_objective)objective };
         attn_context *c = NULL;
         if (attn_context_create(&config, &c)) fail_msg("%s", attn_last_error());
         attn_io io = io_of(ATTN_F32);
         if (choice || objective) io.out = other;
         if (attn_sdpa(c, &p, &io)) fail_msg("%s", attn_last_error());
         size_t bytes = (size_t)(BATCH * HQ * sizes[n][0] * D) * sizeof(float);
-        if (io.out == other && memcmp(out, other, bytes)) fail_msg("size %d: choice %d has other bits", n, choice);
+        if (io.out == other && memcmp(out, other, bytes))
+          fail_msg("size %d: choice %d has other bits", n, choice);
         attn_context_destroy(c);
       }
 }
@@ -206,7 +230,8 @@ static void test_capacity_on_each_backend(void **unused) {
           roomy.seq_kv = capacities[i], roomy.kv_lengths = true;
           assert_true(way_run(w, 2, &roomy, &io));
           if (memcmp(out, other, (size_t)(HQ * rows * D) * sizeof(float)))
-            fail_msg("%s: capacity %lld changes length %d", way_name(w), (long long)capacities[i], lengths[n]);
+            fail_msg("%s: capacity %lld changes length %d", way_name(w), (long long)capacities[i],
+                     lengths[n]);
         }
       }
 }
