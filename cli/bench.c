@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bench_case.h"
 
@@ -46,6 +47,8 @@ static void print_limits(const attn_limits *l) {
 }
 
 static int read_shapes(const cli_common *c, const char *path, bench_list *list) {
+  struct stat is;
+  if (!stat(path, &is) && !S_ISREG(is.st_mode)) return cli_fail(c, "%s: not a regular file", path);
   FILE *in = fopen(path, "r");
   char line[4096];
   int status = CLI_OK, number = 0;

@@ -2,9 +2,12 @@
 #include "bench_case.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void *grow(void *list, int count, size_t size) {
   void *p = realloc(list, (size_t)(count + 1) * size);
@@ -305,11 +308,15 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
 }
 
 int bench_plot(const cli_common *c, const char *path, const bench_list *list) {
-  char temporary[4096];
-  if (snprintf(temporary, sizeof(temporary), "%s.tmp", path) >= (int)sizeof(temporary))
-    return cli_fail(c, "--plot: path too long");
-  FILE *out = fopen(temporary, "w");
+  char target[PATH_MAX], temporary[PATH_MAX + 16];
+  struct stat is;
+  if (!realpath(path, target)) snprintf(target, sizeof(target), "%s", path); // a new file
+  if (!stat(target, &is) && !S_ISREG(is.st_mode)) return cli_fail(c, "%s: not a regular file", path);
+  snprintf(temporary, sizeof(temporary), "%s.XXXXXX", target);
+  int fd = mkstemp(temporary);
+  FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
   if (!out) return cli_fail(c, "%s: %s", temporary, strerror(errno));
+  fchmod(fd, 0644);
   if (!list) return fclose(out), remove(temporary), CLI_OK;
   int height = 40 + 24 * list->result_count;
   fprintf(out,
@@ -336,7 +343,7 @@ int bench_plot(const cli_common *c, const char *path, const bench_list *list) {
   fprintf(out, "</svg>\n");
   bool failed = ferror(out) != 0;
   failed |= fclose(out) != 0;
-  if (!failed && !rename(temporary, path)) return CLI_OK;
+  if (!failed && !rename(temporary, target)) return CLI_OK;
   remove(temporary);
   return cli_fail(c, "%s could not be written", path);
 }

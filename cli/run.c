@@ -150,12 +150,20 @@ static int execute(const cli_common *c, attn_context *context, const attn_proble
 }
 
 /* Most that would keep an output from being saved, found before any is. */
+/* Without --tolerance a comparison fails only on NaN or infinity that the other side does not have. */
+#define ANY_FINITE 1e300
+
 static int check_folders(const cli_common *c, const run_names *n) {
   const char *const outputs[] = { n->out, n->lse, n->weights_out, n->present_k, n->present_v };
   for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
     char folder[4096];
     const char *slash = outputs[i] ? strrchr(outputs[i], '/') : NULL;
     if (!outputs[i]) continue;
+    if (strstr(outputs[i], ".npz") || strstr(outputs[i], ".safetensors") || !strcmp(outputs[i], "-"))
+      return cli_usage(c, "output \"%s\": .npy files are written, nothing else", outputs[i]);
+    for (size_t j = 0; j < i; j++)
+      if (outputs[j] && !strcmp(outputs[i], outputs[j]))
+        return cli_usage(c, "two outputs are named %s", outputs[i]);
     snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - outputs[i]) + 1 : 1,
              slash ? outputs[i] : ".");
     if (access(folder, W_OK))
@@ -268,7 +276,7 @@ static int run(cli_common *c, run_options *options, run_files *f) {
 
 int cmd_run(int argc, char **argv) {
   cli_common c = { 0 };
-  run_options o = { .repeat = 5, .tolerance = (double)INFINITY };
+  run_options o = { .repeat = 5, .tolerance = ANY_FINITE };
   run_names *n = &o.names;
   const cli_option options[] = {
     { "--query -q", CLI_TEXT, &n->q },
@@ -310,7 +318,7 @@ int cmd_run(int argc, char **argv) {
   if ((status = cli_single(&c))) return status;
   if (o.repeat < 0 || o.repeat > 1000000)
     return cli_usage(&c, "--repeat of value %lld is not in [0, 1000000]", (long long)o.repeat);
-  if (isfinite(o.tolerance) && !n->reference && !o.check)
+  if (o.tolerance < ANY_FINITE && !n->reference && !o.check)
     return cli_usage(&c, "--tolerance needs --reference or --check");
   if ((status = check_shape(&c))) return status;
   if (!(o.tolerance >= 0))

@@ -8,6 +8,8 @@ install(TARGETS attn EXPORT attn-targets
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(ATTN_BUILD_CLI)
+  file(RELATIVE_PATH ATTN_LIB_FROM_BIN /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(attn_command PROPERTIES INSTALL_RPATH "\$ORIGIN/${ATTN_LIB_FROM_BIN}")
   install(TARGETS attn_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
@@ -19,6 +21,7 @@ else()
   set(ATTN_PC_PRIVATE "")
   set(ATTN_PC_LIBS "-lm -lpthread -ldl")
 endif()
+file(RELATIVE_PATH ATTN_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /) # the copy may be installed anywhere
 configure_file(${CMAKE_SOURCE_DIR}/cmake/attn.pc.in ${CMAKE_BINARY_DIR}/attn.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/attn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

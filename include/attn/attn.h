@@ -208,7 +208,7 @@ typedef struct attn_problem {
   attn_fp8_scale fp8_scale;
 
   bool scale_set; /* take `scale` literally, also when it is 0 */
-  float scale;    /* 0 and not scale_set: 1/sqrt(head_dim) */
+  float scale;    /* 0 and not scale_set: 1/sqrt(head_dim); at most 1e30 in magnitude */
   float softcap;  /* c > 0: s <- c * tanh(s / c), after scale and before masks; 0: off */
 
   attn_causal causal;

@@ -83,6 +83,10 @@ static attn_status check_config(const attn_config *c) {
 static attn_status find_hardware(attn_context *c) {
   if (c->config.capability) {
     c->capability = *c->config.capability;
+    if (c->capability.compute_units < 0 || !(c->capability.bandwidth >= 0) ||
+        !(c->capability.peak_f32 >= 0) || c->capability.memory_total < 0 ||
+        (unsigned)c->capability.isa >= ATTN_ISA_COUNT)
+      return core_fail(ATTN_ERROR_VALUE, "config.capability has a negative number, NaN or unknown isa");
     if ((unsigned)c->capability.device >= ATTN_DEVICE_TYPE_COUNT)
       return core_fail(ATTN_ERROR_VALUE, "config.capability.device of value (%d) is no device type",
                        c->capability.device);

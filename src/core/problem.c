@@ -14,6 +14,9 @@
     if (condition) return core_fail(status, __VA_ARGS__);                                          \
   } while (0)
 
+/* Beyond it f32 scores of ordinary queries and keys (to 1e8) would overflow. */
+static const float LARGEST_SCALE = 1e30f;
+
 static bool is_fp8(attn_dtype t) { return t == ATTN_F8E4M3 || t == ATTN_F8E5M2; }
 
 static attn_status check_enums(const attn_problem *p) {
@@ -64,6 +67,9 @@ static attn_status check_sizes(const attn_problem *p) {
 }
 
 static attn_status check_numbers(const attn_problem *p) {
+  FAIL_IF(isfinite(p->scale) && fabsf(p->scale) > LARGEST_SCALE, ATTN_ERROR_VALUE,
+          "scale of value (%g) is not in [-%g, %g]", (double)p->scale, (double)LARGEST_SCALE,
+          (double)LARGEST_SCALE);
   FAIL_IF(!isfinite(p->scale), ATTN_ERROR_VALUE, "scale of value (%g) is not finite",
           (double)p->scale);
   FAIL_IF(!(p->softcap >= 0) || !isfinite(p->softcap), ATTN_ERROR_VALUE,

@@ -65,10 +65,20 @@ static void test_shared_prefix_is_the_same_as_all_keys(void **state) {
   fails(1, "--prefix-v", "run -q q.npy -k rk.npy -v rv.npy --prefix-k pk.npy --prefix-v rv.npy");
 }
 
+static void test_outputs_that_cannot_be(void **state) {
+  (void)state;
+  save_inputs();
+  fails(2, "two outputs", "run -q q.npy -k k.npy -v v.npy -o same.npy --lse same.npy");
+  fails(2, ".npy files", "run -q q.npy -k k.npy -v v.npy -o out.npz");
+  fails(1, "not a regular file", "bench --seq 9 --dim 8 --no-limits --min-time 0 --repeat 1 --plot /dev/null");
+  fails(1, "not a regular file", "bench --file /dev/zero --no-limits");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_cache_type),
     cmocka_unit_test(test_shared_prefix_is_the_same_as_all_keys),
+    cmocka_unit_test(test_outputs_that_cannot_be),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);
 }

@@ -13,8 +13,7 @@ headers=$(cd "$work/prefix/include" && find . -type f | sort)
 pc=$(find "$work/prefix" -name attn.pc)
 lib=$(find "$work/prefix" -name 'libattn.*' | head -n 1 | xargs dirname)
 export PKG_CONFIG_PATH="$(dirname "$pc")"
-# the .pc names the configured prefix; this copy lies elsewhere
-flags="$(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs attn)"
+flags="$(pkg-config --cflags --libs attn)"
 # shellcheck disable=SC2086
 cc -std=c11 -Wall -Wextra -Werror "$source/examples/sdpa.c" $flags -o "$work/by_pkgconfig"
 LD_LIBRARY_PATH="$lib" "$work/by_pkgconfig" >"$work/a.txt"
@@ -35,4 +34,5 @@ for header in $(cd "$source/include" && find . -name '*.h'); do
       -I"$work/prefix/include" -x c++ -
   fi
 done
+"$work/prefix/bin/attn" --version >/dev/null
 echo "installed copy works: $(head -n 1 "$work/b.txt")"

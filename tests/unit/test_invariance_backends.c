@@ -167,8 +167,6 @@ static void test_rows_alone_on_each_backend(void **unused) { // TabPFN 800, 5812
   for (int kind = 0; kind < KINDS; kind++)
     for (int n = 0; n < 4; n++)
       for (int w = 0; w < WAYS; w++) {
-        // math, which only a preference admits here, begins its blocks at the window's lowest key
-        if (kind == WINDOW && way_backend(w) == ATTN_BACKEND_MATH) continue;
         attn_problem p = kind_of(kind, shapes[n][0], shapes[n][1]);
         attn_context *c = way_context(w, 2);
         rows_alone(c, way_name(w), &p, io);

@@ -109,15 +109,21 @@ static tile_view view(const run *r, int64_t i, void *memory) {
   return v;
 }
 
+/* Keys from j to the end of j's block: blocks start at multiples of their size from key 0, as in the
+ * other backends, so that a row's sums do not depend on where its tile's keys begin. */
+static int block_keys(const run *r, int64_t j, int64_t high) {
+  int64_t keys = r->call.tiles.keys;
+  return (int)(size_min(high, j / keys * keys + keys) - j);
+}
+
 static void score_pass(void *context, int64_t i, void *memory) {
   run *r = context;
   tile_view v = view(r, i, memory);
-  int64_t keys = r->call.tiles.keys;
   if (!v.tile->used) return;
   weights_raw(&r->call, &v.sequence, v.head, v.tile, &v.scratch);
   memcpy(v.max, v.tile->max, (size_t)r->call.lanes * sizeof(float));
-  for (int64_t j = v.low; j < v.high; j += keys) {
-    int count = (int)size_min(keys, v.high - j);
+  for (int64_t j = v.low; j < v.high; j += block_keys(r, j, v.high)) {
+    int count = block_keys(r, j, v.high);
     float *scores = v.scores + j * r->call.lanes;
     engine_block k = engine_rows(&r->call.k, &r->call, &v.sequence, v.head, j, count, v.scratch.k);
     bool removed;
@@ -135,8 +141,8 @@ static void softmax_pass(void *context, int64_t i, void *memory) {
   _Alignas(KERNEL_ALIGN) float alpha[KERNEL_MAX_LANES];
   if (!v.tile->used) return;
   memcpy(max, v.max, (size_t)r->call.lanes * sizeof(float));
-  for (int64_t j = v.low; j < v.high; j += r->call.tiles.keys) {
-    int count = (int)size_min(r->call.tiles.keys, v.high - j);
+  for (int64_t j = v.low; j < v.high; j += block_keys(r, j, v.high)) {
+    int count = block_keys(r, j, v.high);
     r->call.kernels->softmax(v.scores + j * r->call.lanes, count, r->call.tiles.vectors, max, max,
                              alpha, sum, r->call.natural);
   }
@@ -149,8 +155,8 @@ static void value_blocks(run *r, const tile_view *v, bool careful) {
   _Alignas(KERNEL_ALIGN) float one[KERNEL_MAX_LANES], ignored[KERNEL_MAX_LANES];
   for (int lane = 0; lane < c->lanes; lane++) one[lane] = 1.0f;
   memset(v->tile->ot, 0, (size_t)engine_tile_floats(c) * sizeof(float));
-  for (int64_t j = v->low; j < v->high; j += c->tiles.keys) {
-    int count = (int)size_min(c->tiles.keys, v->high - j);
+  for (int64_t j = v->low; j < v->high; j += block_keys(r, j, v->high)) {
+    int count = block_keys(r, j, v->high);
     float *p = v->scores + j * c->lanes;
     engine_block values = engine_rows(&c->v, c, &v->sequence, v->head, j, count, scratch->v);
     if (careful) { // which keys were removed is seen in the scores, which the softmax overwrote
