@@ -55,6 +55,11 @@ static int read_shapes(const cli_common *c, const char *path, bench_list *list) 
   if (!in) return cli_fail(c, "%s: %s", path, strerror(errno));
   while (!status && fgets(line, sizeof(line), in)) {
     number++;
+    if (strlen(line) == sizeof(line) - 1) {
+      status =
+          cli_fail(c, "%s line %d: longer than %zu characters", path, number, sizeof(line) - 2);
+      break;
+    }
     line[strcspn(line, "#\n")] = 0;
     if (!line[strspn(line, " \t\r")]) continue;
     attn_problem p;
@@ -137,7 +142,7 @@ static int output(const cli_common *c, const bench_list *list, const attn_limits
   json_t *o =
       json_pack("{s:o, s:o, s:o}", "limits", measured, "results", results, "skipped", skipped);
   if (failed)
-    json_object_set_new(o, "error", json_string(nothing)),
+    json_object_set_new(o, "error", cli_text(nothing)),
         fprintf(stderr, "attn bench: %s\n", nothing);
   int status = cli_print_json(o);
   return failed ? CLI_FAILED : status;
@@ -172,9 +177,12 @@ int cmd_bench(int argc, char **argv) {
     if (attn_hardware_limits((int)c.threads[i], &limits[i]))
       status = cli_fail(&c, "%s", attn_last_error());
   for (int t = 0; !status && t < c.thread_count; t++)
-    for (int i = 0; !status && i < list.count; i++)
+    for (int i = 0; !status && i < list.count; i++) {
+      cli_progress(t * list.count + i, c.thread_count * list.count);
       status = bench_problem(&c, &list, &list.problems[i], (int)c.threads[t], (int)o.repeat,
                              o.min_time, limit_count ? &limits[t] : NULL);
+      cli_progress(0, 0);
+    }
   if (!status && o.plot) status = bench_plot(&c, o.plot, &list);
   if (!status) status = output(&c, &list, limits, limit_count);
   bench_free(&list);

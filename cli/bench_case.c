@@ -21,16 +21,26 @@ bool bench_add(bench_list *list, const attn_problem *problem) {
   return true;
 }
 
-/* Inputs for a problem: normal numbers in any float type, plain lengths, offsets and tables. */
+/* One implementation ready to be timed. */
+typedef struct contender {
+  attn_context *context;
+  attn_plan *plan;
+  void *workspace;
+  double times[4096];
+  int count;
+} contender;
+
+/* Inputs for a problem: normal numbers of any type, plain lengths, offsets and tables. */
 typedef struct bench_data {
   void *blocks[24];
   int count;
+  int64_t left; /* bytes that may still be taken, so that no neighbour's memory is */
   attn_io io;
 } bench_data;
 
 static void *take(bench_data *d, int64_t bytes) {
-  void *p = calloc(1, (size_t)(bytes > 0 ? bytes : 1));
-  if (p) d->blocks[d->count++] = p;
+  void *p = bytes >= 0 && bytes <= d->left ? calloc(1, (size_t)(bytes ? bytes : 1)) : NULL;
+  if (p) d->blocks[d->count++] = p, d->left -= bytes;
   return p;
 }
 
@@ -43,53 +53,19 @@ static float normal(uint64_t *s) {
   return (float)(sqrt(-2 * log(uniform(s))) * cos(6.283185307179586 * uniform(s)));
 }
 
-/* Elements of a type near N(0, 1); block and 8-bit types get small harmless patterns. */
+/* Elements of a type from N(0, 1); int8 ones are for scales of 1/16. */
 static void *random_elements(bench_data *d, attn_dtype type, int64_t count) {
-  enum { PERIOD = 4099 }; // drawing billions of normals would take longer than the attention
+  enum { PERIOD = 129 * 32 }; // drawing billions of normals would take longer than the attention
   static float sample[PERIOD];
-  static bool drawn;
+  static char converted[PERIOD * sizeof(double)];
   uint64_t seed = 88172645463325252u;
-  if (!drawn)
-    for (int i = 0; i < PERIOD; i++) sample[i] = normal(&seed);
-  drawn = true;
-  int64_t rounded = (count + 31) / 32 * 32, bytes = attn_dtype_bytes(type, rounded);
-  unsigned char *p = take(d, bytes);
-  if (!p) return NULL;
-  for (int64_t i = 0; i < count; i++) {
-    float x = sample[i % PERIOD];
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    uint16_t half;
-    switch (type) {
-    case ATTN_F32:
-      memcpy(p + 4 * i, &x, 4);
-      break;
-    case ATTN_F64:
-      memcpy(p + 8 * i, &(double){ (double)x }, 8);
-      break;
-    case ATTN_BF16:
-      half = (uint16_t)(bits >> 16), memcpy(p + 2 * i, &half, 2);
-      break;
-    case ATTN_F16: // magnitudes 0.5 to 2 and a sign are normal enough
-      half = (uint16_t)((0x3800 + (bits & 0x7ff)) | (bits >> 31 << 15)),
-      memcpy(p + 2 * i, &half, 2);
-      break;
-    case ATTN_F8E4M3:
-      p[i] = (unsigned char)((0x30 + (bits & 7)) | bits >> 31 << 7);
-      break;
-    case ATTN_F8E5M2:
-      p[i] = (unsigned char)((0x38 + (bits & 3)) | bits >> 31 << 7);
-      break;
-    default:
-      break;
-    }
-  }
-  if (type == ATTN_INT8 || type == ATTN_Q8_0 || type == ATTN_Q4_0) {
-    int64_t step = type == ATTN_Q8_0 ? 34 : type == ATTN_Q4_0 ? 18 : 0;
-    for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)(i * 37 % 61);
-    for (int64_t i = 0; step && i < bytes; i += step)
-      p[i] = 0, p[i + 1] = 0x20; // f16 scale of 2^-7
-  }
+  for (int i = 0; i < PERIOD; i++) sample[i] = (type == ATTN_INT8 ? 16.0f : 1.0f) * normal(&seed);
+  if (attn_dtype_from_f32(type, sample, converted, PERIOD)) return NULL;
+  int64_t step = attn_dtype_bytes(type, PERIOD);
+  int64_t bytes = attn_dtype_bytes(type, (count + 31) / 32 * 32);
+  char *p = take(d, bytes);
+  for (int64_t at = 0; p && at < bytes; at += step)
+    memcpy(p + at, converted, (size_t)(bytes - at < step ? bytes - at : step));
   return p;
 }
 
@@ -119,14 +95,23 @@ static void identity_mod(void *user, float *scores, int64_t ld, int64_t batch, i
       (void)kv_begin, (void)kv_count;
 }
 
+/* Memory that is left beside the workspaces; what is not known is no limit. */
+static int64_t memory_left(const contender *all, int count) {
+  int64_t left = attn_context_capability(all[0].context)->memory_available;
+  if (left <= 0) return INT64_MAX;
+  for (int i = 0; i < count; i++) left -= (int64_t)attn_plan_workspace(all[i].plan);
+  return left;
+}
+
 /* False when memory is short. */
-static bool make_data(const attn_problem *r, bench_data *d) {
+static bool make_data(const attn_problem *r, bench_data *d, const contender *all, int count) {
   bool paged = r->page_size > 0;
   int64_t kv_outer = paged ? r->num_pages : r->varlen ? 1 : r->batch;
   int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv - r->prefix;
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
   int64_t rows = r->batch * r->heads_q * r->seq_q, mask = 1;
   attn_io *io = &d->io;
+  d->left = memory_left(all, count);
   io->q =
       random_elements(d, r->dtype, span(q_outer, r->heads_q, q_rows, r->head_dim, &r->q_strides));
   io->k = random_elements(d, r->kv_dtype,
@@ -169,7 +154,8 @@ static bool make_data(const attn_problem *r, bench_data *d) {
       table[i] = (int32_t)(r->num_pages ? i * 7919 % r->num_pages : 0); // scattered
     io->block_table = table;
   }
-  return io->q && io->k && io->v && io->out;
+  return io->q && io->k && io->v && io->out && (!r->mask || io->mask) &&
+         (!r->weights || io->weights) && (!r->return_lse || io->lse);
 }
 
 static void free_data(bench_data *d) {
@@ -193,15 +179,6 @@ static bench_share share_of(const attn_problem *p, double time, const attn_limit
   out.share = fmax(arithmetic, memory) / time;
   return out;
 }
-
-/* One implementation ready to be timed. */
-typedef struct contender {
-  attn_context *context;
-  attn_plan *plan;
-  void *workspace;
-  double times[4096];
-  int count;
-} contender;
 
 static void skip(bench_list *list, const char *text) {
   for (int i = 0; i < list->skipped_count; i++)
@@ -285,8 +262,6 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
   attn_problem resolved;
   int status = all ? CLI_OK : cli_fail(c, "out of memory");
   if (!status && attn_problem_resolve(p, &resolved)) status = cli_fail(c, "%s", attn_last_error());
-  if (!status && !make_data(&resolved, &data))
-    status = cli_fail(c, "the inputs could not be allocated");
   for (int l = 0; !status && l < level_count; l++) {
     attn_isa isa = c->isa_all ? levels[l].isa : ATTN_ISA_AUTO;
     if (c->isa_all && !levels[l].ok) continue;
@@ -295,6 +270,8 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
     for (int b = first; b <= last && count < MOST; b++)
       count += prepare(c, list, p, (attn_backend)b, isa, threads, &all[count]);
   }
+  if (!status && count && !make_data(&resolved, &data, all, count))
+    status = cli_fail(c, "the tensors take more memory than there is available");
   if (!status && count) status = measure(c, all, count, &data.io, repeat, min_time);
   for (int i = 0; i < count; i++) {
     if (!status) add_result(list, p, &all[i], threads, limits);
@@ -311,7 +288,8 @@ int bench_plot(const cli_common *c, const char *path, const bench_list *list) {
   char target[PATH_MAX], temporary[PATH_MAX + 16];
   struct stat is;
   if (!realpath(path, target)) snprintf(target, sizeof(target), "%s", path); // a new file
-  if (!stat(target, &is) && !S_ISREG(is.st_mode)) return cli_fail(c, "%s: not a regular file", path);
+  if (!stat(target, &is) && !S_ISREG(is.st_mode))
+    return cli_fail(c, "%s: not a regular file", path);
   snprintf(temporary, sizeof(temporary), "%s.XXXXXX", target);
   int fd = mkstemp(temporary);
   FILE *out = fd < 0 ? NULL : fdopen(fd, "w");

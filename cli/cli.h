@@ -48,6 +48,11 @@ int cli_parse(cli_common *c, int argc, char **argv, const cli_option *options);
 int cli_usage(const cli_common *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says what failed (with --json as an object on standard output too) and returns CLI_FAILED. */
 int cli_fail(const cli_common *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says that `word` is no option, and which one it may have been meant for. CLI_USAGE. */
+int cli_unknown_option(const cli_common *c, const char *word, const cli_option *options);
+/* The options of every subcommand and those of SHAPE, with short forms; NULL after the last. */
+const char *cli_common_option(int index);
+const char *cli_shape_option(int index);
 /* The problem that the SHAPE words make; CLI_USAGE after saying why not. */
 int cli_problem(const cli_common *c, const char *shape, attn_problem *problem);
 /* CLI_USAGE after saying so, where an option asks for several runs, which bench alone does. */
@@ -79,6 +84,11 @@ void cli_table_print(cli_table *t); /* and frees it */
 /* null for NAN and infinities, which JSON does not have. */
 json_t *cli_real(double x);
 json_t *cli_real_or_null(double x, bool known);
+/* "3 of 8" on standard error where that is a terminal; a total of 0 wipes it away. */
+void cli_progress(int done, int total);
+
+/* A string; bytes that are no UTF-8, as file names may hold, become '?'. */
+json_t *cli_text(const char *text);
 /* Prints the object and takes it. Returns CLI_OK, or CLI_FAILED if standard output failed. */
 int cli_print_json(json_t *object);
 /* Flushes standard output; CLI_FAILED if anything could not be written. */

@@ -27,7 +27,7 @@ int cli_fail(const cli_common *c, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof(text), format, args);
   va_end(args);
-  if (c->json) cli_print_json(json_pack("{s:s}", "error", text));
+  if (c->json) cli_print_json(json_pack("{s:o}", "error", cli_text(text)));
   fprintf(stderr, "attn %s: %s\n", c->command, text);
   return CLI_FAILED;
 }
@@ -151,25 +151,30 @@ static int set_isa(cli_common *c, const char *value) {
   return CLI_OK;
 }
 
+static const char *const flags[] = { "--json", "--help -h", "--strict", "--deterministic",
+                                     "--debug" };
+static const char *const valued[] = { "--threads", "--hw",  "--objective",     "--backend",
+                                      "--disable", "--isa", "--memory-budget", "--flash-min-seq" };
+enum { FLAGS = sizeof(flags) / sizeof(flags[0]), VALUED = sizeof(valued) / sizeof(valued[0]) };
+
+const char *cli_common_option(int index) {
+  if (index < 0 || index >= FLAGS + VALUED) return NULL;
+  return index < FLAGS ? flags[index] : valued[index - FLAGS];
+}
+
 /* Options that every subcommand takes. *used: words consumed, 0 if it is none of them. */
 static int set_common(cli_common *c, const char *word, const char *next, int *used) {
-  static const char *const flags[] = { "--json", "--help -h", "--strict", "--deterministic",
-                                       "--debug" };
   bool *targets[] = { &c->json, &c->help, &c->config.strict, &c->config.deterministic,
                       &c->config.debug };
-  static const char *const valued[] = {
-    "--threads", "--hw",  "--objective",     "--backend",
-    "--disable", "--isa", "--memory-budget", "--flash-min-seq"
-  };
   const char *value = NULL;
   *used = 0;
-  for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+  for (int i = 0; i < FLAGS; i++)
     if (names(flags[i], word, &value)) {
       *used = 1;
       *targets[i] = true;
       return value ? cli_usage(c, "%s takes no value", word) : CLI_OK;
     }
-  for (size_t i = 0; i < sizeof(valued) / sizeof(valued[0]); i++) {
+  for (int i = 0; i < VALUED; i++) {
     if (!names(valued[i], word, &value)) continue;
     *used = value ? 1 : 2;
     if (!value) value = next;
@@ -238,7 +243,7 @@ int cli_parse(cli_common *c, int argc, char **argv, const cli_option *options) {
       if (!status && !used) status = set_common(c, word, next, &used);
       if (!status && !used) status = set_shape(c, word, next, &used);
       if (status) return status;
-      if (!used) return cli_usage(c, "unknown option %s", word);
+      if (!used) return cli_unknown_option(c, word, options);
     } else {
       if (c->shape_count == (int)(sizeof(c->shapes) / sizeof(c->shapes[0])))
         return cli_usage(c, "more than %d shapes", c->shape_count);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -99,6 +100,24 @@ void cli_table_print(cli_table *t) {
 json_t *cli_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 json_t *cli_real_or_null(double x, bool known) { return known ? cli_real(x) : json_null(); }
 
+void cli_progress(int done, int total) {
+  if (!isatty(STDERR_FILENO)) return;
+  if (total > 1)
+    fprintf(stderr, "\r%d of %d", done + 1, total);
+  else
+    fputs("\r                        \r", stderr);
+}
+
+json_t *cli_text(const char *text) {
+  json_t *value = json_string(text);
+  if (value) return value;
+  char copy[2048];
+  snprintf(copy, sizeof(copy), "%s", text);
+  for (char *p = copy; *p; p++)
+    if (*p & 0x80) *p = '?';
+  return json_string(copy);
+}
+
 int cli_finish(int status) {
   if (fflush(stdout) || ferror(stdout)) {
     fprintf(stderr, "attn: standard output could not be written\n");
@@ -108,6 +127,7 @@ int cli_finish(int status) {
 }
 
 int cli_print_json(json_t *object) {
+  if (!object) return fprintf(stderr, "attn: the JSON could not be made\n"), CLI_FAILED;
   json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
   putchar('\n');
   json_decref(object);

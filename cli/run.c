@@ -24,7 +24,8 @@ static const char help[] =
     "                         save all of them\n"
     "  --prefix-k F --prefix-v F   keys and values that all sequences share [heads, keys, dim]\n"
     "  --dtype bf16|f8e4m3|f8e5m2           what u2 and u1 files hold;  --out-dtype f32\n"
-    "  --kv-dtype T           turn K and V into a cache of f16, bf16, f8e4m3, int8, q8_0, q4_0, ...\n"
+    "  --kv-dtype T           turn K and V into a cache of f16, bf16, f8e4m3, int8, q8_0, q4_0, "
+    "...\n"
     "  --kv-dtype int8 --k-scale F --v-scale F   K and V are int8 with these scales\n"
     "  -o O.npy  --lse L.npy  outputs; also --weights-out W.npy with\n"
     "                         --weights probs|scores|capped|masked|column-sums\n"
@@ -34,6 +35,9 @@ static const char help[] =
     "  --repeat N             timed calls (5)\n"
     "  --backend NAME  --strict  --threads N  --isa NAME  --json\n\n"
     "  attn run -q q.npy -k k.npy -v v.npy --causal br -o out.npy --check\n";
+
+/* Without --tolerance a comparison fails only on NaN or infinity that the other side lacks. */
+#define ANY_FINITE 1e300
 
 typedef struct run_options {
   run_names names;
@@ -48,31 +52,13 @@ typedef struct outcome {
   char implementation[ATTN_IMPLEMENTATION_NAME];
 } outcome;
 
-/* Element i of an array of floats, as stored by the run (u16 is bf16). */
+/* Element i of an array of floats as run_files_load leaves them; u16 is bf16. */
 static double element(const array *a, int64_t i) {
-  uint32_t bits;
-  float f;
-  switch (a->dtype) {
-  case ARRAY_F64:
-    return ((const double *)a->data)[i];
-  case ARRAY_F32:
-    return (double)((const float *)a->data)[i];
-  case ARRAY_U16:
-  case ARRAY_BF16:
-    bits = (uint32_t)((const uint16_t *)a->data)[i] << 16;
-    memcpy(&f, &bits, sizeof(f));
-    return (double)f;
-  case ARRAY_F16: {
-    uint16_t h = ((const uint16_t *)a->data)[i];
-    int e = h >> 10 & 31, m = h & 1023;
-    double x = e == 31 ? (m ? (double)NAN : (double)INFINITY)
-               : e     ? ldexp(1024 + m, e - 25)
-                       : ldexp(m, -24);
-    return h >> 15 ? -x : x;
-  }
-  default:
-    return (double)NAN;
-  }
+  attn_dtype type = a->dtype == ARRAY_F64   ? ATTN_F64
+                    : a->dtype == ARRAY_F32 ? ATTN_F32
+                    : a->dtype == ARRAY_F16 ? ATTN_F16
+                                            : ATTN_BF16;
+  return attn_dtype_load(type, a->data, i);
 }
 
 /* Largest difference; NaN on one side alone is infinite, on both none. */
@@ -87,14 +73,10 @@ static void note(double got, double want, double *worst) {
   if (d > *worst) *worst = d;
 }
 
-static int compare_files(const cli_common *c, const run_files *f, double *worst) {
-  const array *a = &f->out, *r = &f->reference;
-  bool same = a->ndim == r->ndim;
-  for (int i = 0; same && i < a->ndim; i++) same = a->shape[i] == r->shape[i];
-  if (!same) return cli_fail(c, "--reference has another shape than the output");
+static void compare_files(const run_files *f, double *worst) {
   *worst = fmax(*worst, 0);
-  for (int64_t i = 0; i < array_count(a); i++) note(element(a, i), element(r, i), worst);
-  return CLI_OK;
+  for (int64_t i = 0; i < array_count(&f->out); i++)
+    note(element(&f->out, i), element(&f->reference, i), worst);
 }
 
 /* Against attn_reference, whose output is [batch, heads, seq, dim] ([total, heads, dim] packed). */
@@ -150,16 +132,14 @@ static int execute(const cli_common *c, attn_context *context, const attn_proble
 }
 
 /* Most that would keep an output from being saved, found before any is. */
-/* Without --tolerance a comparison fails only on NaN or infinity that the other side does not have. */
-#define ANY_FINITE 1e300
-
 static int check_folders(const cli_common *c, const run_names *n) {
   const char *const outputs[] = { n->out, n->lse, n->weights_out, n->present_k, n->present_v };
   for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
     char folder[4096];
     const char *slash = outputs[i] ? strrchr(outputs[i], '/') : NULL;
     if (!outputs[i]) continue;
-    if (strstr(outputs[i], ".npz") || strstr(outputs[i], ".safetensors") || !strcmp(outputs[i], "-"))
+    if (strstr(outputs[i], ".npz") || strstr(outputs[i], ".safetensors") ||
+        !strcmp(outputs[i], "-"))
       return cli_usage(c, "output \"%s\": .npy files are written, nothing else", outputs[i]);
     for (size_t j = 0; j < i; j++)
       if (outputs[j] && !strcmp(outputs[i], outputs[j]))
@@ -188,8 +168,9 @@ static int save(const cli_common *c, const run_names *n, const run_files *f) {
   return CLI_OK;
 }
 
-static int report(const cli_common *c, const attn_recommendation *r, const attn_problem *p,
-                  const outcome *o, const run_options *options) {
+static int report(const cli_common *c, const attn_capability *hardware,
+                  const attn_recommendation *r, const attn_problem *p, const outcome *o,
+                  const run_options *options) {
   char time[CLI_NUMBER], error[64] = "not compared";
   if (!isnan(o->error)) snprintf(error, sizeof(error), "%.3g", o->error);
   if (c->json) {
@@ -197,6 +178,7 @@ static int report(const cli_common *c, const attn_recommendation *r, const attn_
     char shape[1024];
     attn_problem_format(p, shape, sizeof(shape));
     json_object_set_new(j, "shape", json_string(shape));
+    if (options->explain) json_object_set_new(j, "hardware", cli_device_json(hardware));
     json_object_set_new(j, "time_ms", cli_real(1e3 * o->time));
     json_object_set_new(j, "max_error", cli_real(o->error));
     return cli_print_json(j);
@@ -263,13 +245,16 @@ static int run(cli_common *c, run_options *options, run_files *f) {
   if (attn_select(context, &resolved, &r)) status = cli_fail(c, "%s", attn_last_error());
   if (!status && options->explain && !c->json) explain(context, &p, &r);
   if (!status) status = execute(c, context, &resolved, &io, options->repeat, &o);
-  if (!status && f->reference.data) status = compare_files(c, f, &o.error);
+  if (!status && options->names.reference) compare_files(f, &o.error);
   if (!status && options->check) status = compare_reference(c, &resolved, &io, f, &o.error);
+  if (!status && isinf(o.error) && options->tolerance == ANY_FINITE)
+    status = cli_fail(c, "%s: max error inf: NaN or infinity where the other has none",
+                      o.implementation);
   if (!status && o.error > options->tolerance)
     status = cli_fail(c, "%s: max error %.3g exceeds the tolerance %.3g", o.implementation, o.error,
                       options->tolerance);
   if (!status) status = save(c, &options->names, f);
-  if (!status) status = report(c, &r, &p, &o, options);
+  if (!status) status = report(c, attn_context_capability(context), &r, &p, &o, options);
   attn_context_destroy(context);
   return status;
 }

@@ -217,6 +217,10 @@ static int set_mask(const cli_common *c, const array *m, attn_problem *p) {
     return cli_fail(c, "the mask has %d dimensions, not 1 to 4", m->ndim);
   p->mask = m->dtype == ARRAY_BOOL ? ATTN_MASK_BOOL : ATTN_MASK_ADDITIVE;
   if (m->dtype != ARRAY_BOOL) {
+    if (m->dtype != ARRAY_F32 && m->dtype != ARRAY_F16 && m->dtype != ARRAY_BF16 &&
+        m->dtype != ARRAY_U16)
+      return cli_fail(c, "the mask holds %s, not bool, f32, f16 or bf16 (as u16)",
+                      array_dtype_name(m->dtype));
     int status = element_type(c, "the mask", m, ATTN_BF16, &dtype);
     if (status) return status;
     p->mask_dtype = dtype;
@@ -233,34 +237,49 @@ static int set_mask(const cli_common *c, const array *m, attn_problem *p) {
   return CLI_OK;
 }
 
-static int set_tensors(const cli_common *c, run_files *f, attn_problem *p, bool packed) {
+/* "K (k.npy)" */
+enum { NAMED = 300 };
+static const char *named(const char *what, const char *file, char buffer[NAMED]) {
+  snprintf(buffer, NAMED, "%s (%s)", what, file);
+  return buffer;
+}
+
+static int set_tensors(const cli_common *c, const run_names *n, run_files *f, attn_problem *p) {
   view q, k, v;
+  char buffers[3][NAMED];
+  const char *qn = named("Q", n->q, buffers[0]), *kn = named("K", n->k, buffers[1]),
+             *vn = named("V", n->v, buffers[2]);
+  bool packed = n->cu_seqlens != NULL;
   attn_dtype kd, vd;
   bool paged = p->page_size > 0;
   int64_t kv_heads = p->heads_kv ? p->heads_kv : p->heads_q;
   attn_layout layout = p->layout;
-  int status = dtype_of(c, "Q", &f->q, p->dtype, &p->dtype);
+  int status = dtype_of(c, qn, &f->q, p->dtype, &p->dtype);
   attn_dtype kv_said = p->kv_dtype ? p->kv_dtype : p->dtype;
   if (!status && p->kv_dtype)
-    status = dtype_of(c, "K", &f->k, kv_said, &kd);
+    status = dtype_of(c, kn, &f->k, kv_said, &kd);
   else if (!status)
-    status = element_type(c, "K", &f->k, kv_said, &kd);
-  if (!status) status = element_type(c, "V", &f->v, kv_said, &vd);
+    status = element_type(c, kn, &f->k, kv_said, &kd);
+  if (!status) status = element_type(c, vn, &f->v, kv_said, &vd);
   if (!status && kd != vd)
-    status = cli_fail(c, "K holds %s, V holds %s", attn_dtype_name(kd), attn_dtype_name(vd));
-  if (!status) status = view_of(c, "Q", &f->q, p->heads_q, layout, packed, false, &q);
-  if (!status) status = view_of(c, "K", &f->k, kv_heads, layout, packed, paged, &k);
-  if (!status) status = view_of(c, "V", &f->v, kv_heads, layout, packed, paged, &v);
+    status =
+        cli_fail(c, "%s holds %s, %s holds %s", kn, attn_dtype_name(kd), vn, attn_dtype_name(vd));
+  if (!status) status = view_of(c, qn, &f->q, p->heads_q, layout, packed, false, &q);
+  if (!status) status = view_of(c, kn, &f->k, kv_heads, layout, packed, paged, &k);
+  if (!status) status = view_of(c, vn, &f->v, kv_heads, layout, packed, paged, &v);
   if (status) return status;
   if (k.n[2] != v.n[2])
-    return cli_fail(c, "K has %lld keys, V has %lld", (long long)k.n[2], (long long)v.n[2]);
+    return cli_fail(c, "%s has %lld keys, %s has %lld", kn, (long long)k.n[2], vn,
+                    (long long)v.n[2]);
   if (k.n[1] != v.n[1])
-    return cli_fail(c, "K has %lld heads, V has %lld", (long long)k.n[1], (long long)v.n[1]);
+    return cli_fail(c, "%s has %lld heads, %s has %lld", kn, (long long)k.n[1], vn,
+                    (long long)v.n[1]);
   if (k.n[0] != v.n[0] || (!paged && !packed && k.n[0] != q.n[0]))
-    return cli_fail(c, "batch sizes differ: Q %lld, K %lld, V %lld", (long long)q.n[0],
-                    (long long)k.n[0], (long long)v.n[0]);
+    return cli_fail(c, "batch sizes differ: %s has %lld, %s %lld, %s %lld", qn, (long long)q.n[0],
+                    kn, (long long)k.n[0], vn, (long long)v.n[0]);
   if (q.n[3] != k.n[3])
-    return cli_fail(c, "head_dim differs: Q %lld, K %lld", (long long)q.n[3], (long long)k.n[3]);
+    return cli_fail(c, "head_dim differs: %s has %lld, %s %lld", qn, (long long)q.n[3], kn,
+                    (long long)k.n[3]);
   p->kv_dtype = kd;
   p->heads_q = q.n[1], p->heads_kv = k.n[1], p->head_dim = q.n[3], p->head_dim_v = v.n[3];
   if (packed)
@@ -293,11 +312,12 @@ static int64_t longest(const int32_t *cu, int64_t n) {
 /* Offsets "Q" or "Q,KV" (two files or two lists between a semicolon). */
 static int set_offsets(const cli_common *c, const char *text, run_files *f, attn_problem *p,
                        attn_io *io) {
-  char first[2048];
   const char *second = strchr(text, ';');
+  char *first = strndup(text, second ? (size_t)(second - text) : strlen(text));
   int64_t nq, nk;
-  snprintf(first, sizeof(first), "%.*s", second ? (int)(second - text) : (int)strlen(text), text);
+  if (!first) return cli_fail(c, "--cu-seqlens: out of memory");
   int status = load_ints(c, "--cu-seqlens", first, f, &io->cu_seqlens_q, &nq);
+  free(first);
   if (status) return status;
   io->cu_seqlens_kv = io->cu_seqlens_q, nk = nq;
   if (second && (status = load_ints(c, "--cu-seqlens", second + 1, f, &io->cu_seqlens_kv, &nk)))
@@ -459,6 +479,33 @@ static int allocate_outputs(const cli_common *c, const run_names *n, run_files *
   return CLI_OK;
 }
 
+static const char *shape_text(const array *a, char *buffer, size_t size) {
+  size_t at = (size_t)snprintf(buffer, size, "[");
+  for (int i = 0; i < a->ndim && at < size; i++)
+    at += (size_t)snprintf(buffer + at, size - at, "%s%lld", i ? ", " : "", (long long)a->shape[i]);
+  if (at < size) snprintf(buffer + at, size - at, "]");
+  return buffer;
+}
+
+/* A reference has the output's shape, and numbers of any float type (u16: bf16 as the output). */
+static int load_reference(const cli_common *c, const char *name, run_files *f) {
+  char got[200], want[200];
+  const array *r = &f->reference, *out = &f->out;
+  int status = load(c, "--reference", name, &f->reference);
+  if (status) return status;
+  bool same = r->ndim == out->ndim;
+  for (int i = 0; same && i < r->ndim; i++) same = r->shape[i] == out->shape[i];
+  if (!same)
+    return cli_fail(c, "--reference (%s) has the shape %s, the output %s", name,
+                    shape_text(r, got, sizeof(got)), shape_text(out, want, sizeof(want)));
+  bool floats = r->dtype == ARRAY_F64 || r->dtype == ARRAY_F32 || r->dtype == ARRAY_F16 ||
+                r->dtype == ARRAY_BF16 || (r->dtype == ARRAY_U16 && out->dtype == ARRAY_U16);
+  if (!floats)
+    return cli_fail(c, "--reference (%s) holds %s, not f64, f32, f16 or the output's type", name,
+                    array_dtype_name(r->dtype));
+  return CLI_OK;
+}
+
 int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_problem *p,
                    attn_io *io) {
   int status = load(c, "-q", n->q, &f->q);
@@ -475,7 +522,7 @@ int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_p
   if (!status && n->past_v) status = prepend(c, "--past-v", n->past_v, kv_heads, p->layout, &f->v);
   if (!status && n->block_table && !p->page_size) p->page_size = 1; // the real one is in K's shape
   attn_dtype cache = status ? ATTN_DTYPE_DEFAULT : run_cache_wanted(f, p);
-  if (!status) status = set_tensors(c, f, p, n->cu_seqlens != NULL);
+  if (!status) status = set_tensors(c, n, f, p);
   if (!status && n->cu_seqlens) status = set_offsets(c, n->cu_seqlens, f, p, io);
   if (!status && (n->prefix_k || n->prefix_v)) status = set_prefix(c, n, f, p, io);
   if (!status) status = set_sides(c, n, f, p, io);
@@ -484,8 +531,8 @@ int run_files_load(const cli_common *c, const run_names *n, run_files *f, attn_p
     status = load(c, "--mask", n->mask, &f->mask);
     if (!status) status = set_mask(c, &f->mask, p);
   }
-  if (!status && n->reference) status = load(c, "--reference", n->reference, &f->reference);
   if (!status) status = allocate_outputs(c, n, f, p, io);
+  if (!status && n->reference) status = load_reference(c, n->reference, f);
   io->q = f->q.data, io->k = f->k.data, io->v = f->v.data, io->mask = f->mask.data;
   return status;
 }

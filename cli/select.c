@@ -31,7 +31,8 @@ int cmd_select(int argc, char **argv) {
   snprintf(shape, sizeof(shape), "%s", c.shape);
   for (int i = 0; i < c.shape_count; i++) {
     size_t at = strlen(shape);
-    snprintf(shape + at, sizeof(shape) - at, " %s", c.shapes[i]);
+    if (snprintf(shape + at, sizeof(shape) - at, " %s", c.shapes[i]) >= (int)(sizeof(shape) - at))
+      return cli_usage(&c, "SHAPE is longer than %zu characters", sizeof(shape) - 1);
   }
   attn_problem problem;
   if ((status = cli_problem(&c, shape, &problem))) return status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command as a program: exit statuses, messages, widths, and the JSON keys that callers rely
  * on. */
+#include "cli.h"
 #include "spawn.h"
 
 static const char *const commands[] = { "info", "select", "run", "bench", "verify" };
@@ -57,6 +58,43 @@ static void unknown_words(void **state) {
   fails(2, "everything", "verify --features everything");
 }
 
+/* Every option a message may offer is one that there is. */
+static void nearest_option(void **state) {
+  static const struct {
+    const char *arguments, *nearest;
+  } cases[] = {
+    { "select --sq 8 --dim 8", "--seq" },
+    { "select --caussal=br", "--causal" },
+    { "select --jsno", "--json" },
+    { "run --qury q.npy", "--query" },
+    { "run --refrence r.npy", "--reference" },
+    { "bench --bakend all", "--backend" },
+    { "bench --min_time 1", "--min-time" },
+    { "info --profile", "--profiles" },
+    { "verify --memory-buget 1K", "--memory-budget" },
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char line[128];
+    snprintf(line, sizeof(line), "the nearest is %s\n", cases[i].nearest);
+    fails(2, line, "%s", cases[i].arguments);
+  }
+  assert_null(strstr(fails(2, "--frobnicate", "run --frobnicate")->err, "nearest"));
+  assert_null(strstr(fails(2, "-z", "run -z")->err, "nearest"));
+  for (int i = 0; cli_shape_option(i); i++) {
+    attn_problem p = { 0 };
+    int used = 0;
+    attn_status status = attn_problem_option(&p, cli_shape_option(i), NULL, &used);
+    if (!status && !used) fail_msg("%s is no SHAPE option", cli_shape_option(i));
+  }
+  for (int i = 0; cli_common_option(i); i++) {
+    char bare[32];
+    snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(cli_common_option(i), " "),
+             cli_common_option(i));
+    assert_null(strstr(attn("select %s --seq 8", bare)->err, "unknown option"));
+  }
+}
+
 static void missing_and_malformed_values(void **state) {
   static const char *const valued[] = { "--threads", "--hw",  "--objective",     "--backend",
                                         "--disable", "--isa", "--memory-budget", "--flash-min-seq",
@@ -93,6 +131,7 @@ static void missing_and_malformed_values(void **state) {
     { "select --seq 8 --dim 8 --backend all", "all" },
     { "select --seq 8 --dim 8 --isa all", "all" },
     { "select wrong words", "wrong" },
+    { "select --seq 8 \"$(printf '%9000s' '--dim 8')\"", "longer than" },
     { "bench", "SHAPE" },
     { "bench \"--seq 8\"", "dim" },
     { "bench --seq 8 --dim 8 --repeat 0", "--repeat" },
@@ -131,6 +170,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(help_and_version),
     cmocka_unit_test(unknown_words),
+    cmocka_unit_test(nearest_option),
     cmocka_unit_test(missing_and_malformed_values),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);

@@ -4,6 +4,8 @@
 #include "array.h"
 #include "spawn.h"
 
+#include <math.h>
+
 static float numbers[4096];
 
 static void save_as(const char *name, array_dtype type, const int64_t *dims) {
@@ -113,17 +115,26 @@ static void absent_files(void **state) {
   }
 }
 
+/* A name that is no UTF-8 still gives a JSON object. */
+static void names_of_any_bytes(void **state) {
+  (void)state;
+  json_t *o = parsed(fails(1, "none.npy", "run --json -q $(printf '\\377')none.npy -k k -v v"));
+  assert_string_equal(json_string_value(json_object_get(o, "error")),
+                      "-q: ?none.npy: cannot open: No such file or directory");
+  json_decref(o);
+}
+
 static void disagreeing_tensors(void **state) {
   (void)state;
   usual();
   SAVE("t.npy", 2, 2, 4, 8);
-  refused(1, "K has 5 keys, V has 4", "-q q.npy -k k.npy -v t.npy");
+  refused(1, "K (k.npy) has 5 keys, V (t.npy) has 4", "-q q.npy -k k.npy -v t.npy");
   SAVE("t.npy", 2, 1, 5, 8);
-  refused(1, "K has 2 heads, V has 1", "-q q.npy -k k.npy -v t.npy");
+  refused(1, "K (k.npy) has 2 heads, V (t.npy) has 1", "-q q.npy -k k.npy -v t.npy");
   SAVE("t.npy", 2, 2, 5, 7);
-  refused(1, "head_dim", "-q q.npy -k t.npy -v v.npy");
+  refused(1, "head_dim differs: Q (q.npy) has 8, K (t.npy) 7", "-q q.npy -k t.npy -v v.npy");
   SAVE("t.npy", 3, 2, 5, 8);
-  refused(1, "batch", "-q q.npy -k t.npy -v t.npy");
+  refused(1, "Q (q.npy) has 2, K (t.npy) 3, V (t.npy) 3", "-q q.npy -k t.npy -v t.npy");
   SAVE("t.npy", 2, 3, 5, 8);
   refused(1, "heads", "-q q.npy -k t.npy -v t.npy");
   SAVE("t.npy", 2, 2, 5, 0);
@@ -137,7 +148,7 @@ static void disagreeing_tensors(void **state) {
   refused(1, "32", "-q t.npy -k t.npy -v t.npy --heads 5");
   refused(1, "--heads says 8", "-q q.npy -k k.npy -v v.npy --heads 8");
   save_as("t.npy", ARRAY_F64, DIMS(2, 2, 5, 8));
-  refused(1, "V holds f64", "-q q.npy -k k.npy -v t.npy");
+  refused(1, "V (t.npy) holds f64", "-q q.npy -k k.npy -v t.npy");
   save_as("t.npy", ARRAY_I32, DIMS(2, 2, 5, 8));
   refused(1, "i32", "-q q.npy -k k.npy -v t.npy");
   save_as("t.npy", ARRAY_U16, DIMS(2, 4, 3, 8));
@@ -164,6 +175,10 @@ static void disagreeing_options(void **state) {
   refused(1, "seq_q", QKV "--mask tall.npy");
   save_as("m.npy", ARRAY_I32, DIMS(3, 5));
   refused(1, "the mask holds i32", QKV "--mask m.npy");
+  save_as("m.npy", ARRAY_U8, DIMS(3, 5));
+  refused(1, "the mask holds u8", QKV "--mask m.npy");
+  save_as("m.npy", ARRAY_F64, DIMS(3, 5));
+  refused(1, "the mask holds f64", QKV "--mask m.npy");
   SAVE("m.npy", 1, 2, 4, 3, 5);
   refused(1, "5 dimensions", QKV "--mask m.npy");
   refused(1, "--alibi holds 3 numbers, not 4", QKV "--alibi a.npy");
@@ -184,6 +199,16 @@ static void disagreeing_options(void **state) {
   refused(2, "--past-k", QKV "--past-k k.npy --past-v v.npy --cu-seqlens 0,3");
   refused(2, "--weights-out", QKV "--weights probs");
   refused(2, "--weights", QKV "--weights-out w.npy");
+  SAVE("r.npy", 2, 4, 3, 7);
+  refused(1, "(r.npy) has the shape [2, 4, 3, 7], the output [2, 4, 3, 8]",
+          QKV "--reference r.npy");
+  save_as("r.npy", ARRAY_I32, DIMS(2, 4, 3, 8));
+  refused(1, "--reference (r.npy) holds i32", QKV "--reference r.npy");
+  numbers[5] = NAN;
+  SAVE("r.npy", 2, 4, 3, 8);
+  refused(1, "NaN", QKV "--reference r.npy");
+  refused(1, "tolerance 0.5", QKV "--reference r.npy --tolerance 0.5");
+  usual();
   refused(2, "--seq", QKV "--seq 5");
   refused(2, "--batch", QKV "--batch=2");
   refused(2, "--varlen", QKV "--varlen 5:5");
@@ -210,6 +235,11 @@ static void packed_and_paged(void **state) {
   refused(1, "cu_seqlens", QKV "--cu-seqlens 1,7");
   refused(1, "cu_seqlens", QKV "--cu-seqlens=-2,7");
   refused(1, "--cu-seqlens", QKV "--cu-seqlens '0,3,7;0,7'");
+  SAVE("q.npy", 600, 1, 4); // a list of any length is read to its end
+  SAVE("k.npy", 600, 1, 4);
+  SAVE("v.npy", 600, 1, 4);
+  assert_non_null(
+      strstr(succeeds("run " QKV "--json --cu-seqlens $(seq -s, 0 600)")->out, "--batch 600 "));
   SAVE("q.npy", 1, 4, 3, 8);
   SAVE("k.npy", 3, 4, 2, 8);
   SAVE("v.npy", 3, 4, 2, 8);
@@ -232,8 +262,9 @@ static void unwritable_outputs(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(broken_files),        cmocka_unit_test(absent_files),
-    cmocka_unit_test(disagreeing_tensors), cmocka_unit_test(disagreeing_options),
-    cmocka_unit_test(packed_and_paged),    cmocka_unit_test(unwritable_outputs),
+    cmocka_unit_test(names_of_any_bytes),  cmocka_unit_test(disagreeing_tensors),
+    cmocka_unit_test(disagreeing_options), cmocka_unit_test(packed_and_paged),
+    cmocka_unit_test(unwritable_outputs),
   };
   return cmocka_run_group_tests(tests, spawn_setup, spawn_teardown);
 }

@@ -253,6 +253,7 @@ static void bench(void **state) {
   readable(s->out);
   assert_non_null(strstr(s->out, "math/cpu"));
   assert_non_null(strstr(s->out, "cudnn/cuda: there is no cuda device"));
+  assert_string_equal(s->err, ""); // progress is for terminals
   o = parsed(succeeds("bench '--seq 8 --dim 8' '--heads 2 --seq 1:9 --dim 4 --causal br' --seq 7 "
                       "--dim 5 --threads 1,2 "
                       "--isa scalar --backend flash --no-limits " QUICK "--json"));
@@ -293,6 +294,13 @@ static void bench_features(void **state) {
   }
 }
 
+/* More than any machine's memory is refused before any of it is taken. */
+static void bench_of_too_much(void **state) {
+  (void)state;
+  fails(1, "the device has",
+        "bench --batch 100000 --heads 160 --seq 131072 --dim 64 --no-limits --backend all");
+}
+
 static void bench_files(void **state) {
   static const char shapes[] = "# shapes\n\n--seq 8 --dim 8\n  b1 hq2 sq1 skv9 d4   # decode\n";
   static const char wrong[] = "--seq 8 --dim 8\n--seq 8 --dime 8\n";
@@ -318,6 +326,9 @@ static void bench_files(void **state) {
   fails(1, "wrong.txt line 2", "bench --file wrong.txt --no-limits");
   fails(1, "--dime", "bench --file wrong.txt --no-limits");
   fails(1, "none.txt", "bench --file none.txt --no-limits");
+  fails(1, "line 1: longer than",
+        "bench --file long.txt --no-limits $(printf '%%5000s' '--seq 8' "
+        ">long.txt)");
   fails(1, "missing/", "bench --file shapes.txt --no-limits --plot missing/plot.svg");
   fails(1, "nothing", "bench --seq 8 --dim 8 --backend cudnn --no-limits --plot plot.svg");
   assert_int_equal(access("plot.svg.tmp", F_OK), -1);
@@ -363,6 +374,7 @@ int main(void) {
     cmocka_unit_test(failing_selections),
     cmocka_unit_test(bench),
     cmocka_unit_test(bench_features),
+    cmocka_unit_test(bench_of_too_much),
     cmocka_unit_test(bench_files),
     cmocka_unit_test(verify),
     cmocka_unit_test(full_output),

@@ -393,6 +393,9 @@ static void comparison(void **state) {
   save("r.npy", ARRAY_F32, x, DIMS(2, 4, 5, 5));
   fails(1, "shape", "run -q q.npy -k k.npy -v v.npy --reference r.npy");
   readable(succeeds("run -q q.npy -k k.npy -v v.npy --explain")->out);
+  o = parsed(succeeds("run -q q.npy -k k.npy -v v.npy --explain --json"));
+  assert_true(json_is_object(json_object_get(o, "hardware")));
+  json_decref(o);
   example_free(&e);
 }
 
