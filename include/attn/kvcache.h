@@ -43,17 +43,19 @@ typedef struct attn_kv_rows {
  * no room to append to: ATTN_ERROR_VALUE. Thread-safe on different sequences of a cache; pages that
  * are written must belong to one sequence, which is not checked.
  *
- * What quantisation loses at most, per element x of a row (int8) or block (q8_0, q4_0) of finite
- * values whose largest magnitude is a:
- *   f16, bf16    half a unit in the last place
- *   fp8          half a unit in the last place of x / scale, times the scale; past the type's
- * largest e4m3 gives NaN and e5m2 an infinity int8         a / 254 + 2^-143, one scale a / 127 a
- * token and head; a row of zeros has scale 0 q8_0         a / 254 + |x| 2^-11 + 127 * 2^-25 (the
- * scale is f16), blocks of 32; a <= 8.3e6 q4_0         a / 16 + |x| 2^-11 + 8 * 2^-25; past 7.5/8 a
- * on the side that the largest is not on, a / 8 in place of a / 16; blocks of 32; a <= 5.2e5 Beyond
- * those a the block's scale is infinite. A row or block with an infinity reads back as NaN or
- * infinities; a NaN does not count for a and its quantised value is any number of the block's
- * range.
+ * What quantisation loses at most, per element x of a row (int8) or block of 32 (q8_0, q4_0) of
+ * finite values whose largest magnitude is a:
+ *
+ *   f16, bf16  half a unit in the last place
+ *   fp8        half a unit in the last place of x / scale, times the scale; past the largest value
+ *              e4m3 gives NaN, e5m2 an infinity
+ *   int8       a / 254 + 2^-143; one scale a / 127 a token and head, 0 for a row of zeros
+ *   q8_0       a / 254 + |x| 2^-11 + 127 * 2^-25, for the scale is f16; a up to 8.3e6
+ *   q4_0       a / 16 + |x| 2^-11 + 8 * 2^-25; a / 8 in place of a / 16 for an x past 7.5/8 a on
+ *              the side that the largest is not on; a up to 5.2e5
+ *
+ * A larger a makes the block's scale infinite. A row or block with an infinity reads back as NaN
+ * and infinities. A NaN does not count for a; quantised, it is some number of the row's range.
  */
 ATTN_API attn_status attn_kv_append(const attn_problem *problem, const attn_kv_cache *cache,
                                     const attn_kv_rows *rows);
