@@ -6,10 +6,9 @@
 
 static const size_t sizes[] = {
 #define SIZE(field) offsetof(attn_problem, field)
-  SIZE(batch),        SIZE(seq_kv),       SIZE(seq_q),       SIZE(head_dim),
-  SIZE(head_dim_v),   SIZE(prefix),       SIZE(total_q),     SIZE(total_kv),
-  SIZE(page_size),    SIZE(num_pages),    SIZE(window_left), SIZE(window_right),
-  SIZE(pages_per_seq), SIZE(causal_offset)
+  SIZE(batch),       SIZE(seq_kv),       SIZE(seq_q),         SIZE(head_dim),     SIZE(head_dim_v),
+  SIZE(prefix),      SIZE(total_q),      SIZE(total_kv),      SIZE(page_size),    SIZE(num_pages),
+  SIZE(window_left), SIZE(window_right), SIZE(pages_per_seq), SIZE(causal_offset)
 #undef SIZE
 };
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), WAYS = 4 };
@@ -27,6 +26,8 @@ static int64_t smaller(int64_t n, int way) {
   }
 }
 
+// A table, one line each.
+// clang-format off
 static bool drop(attn_problem *p, int k) {
   attn_problem dense = *p;
   attn_strides *all[4] = { &p->q_strides, &p->k_strides, &p->v_strides, &p->out_strides };
@@ -70,6 +71,7 @@ static bool drop(attn_problem *p, int k) {
   default: return false;
   }
 }
+// clang-format on
 
 /* What a smaller size makes of the others. */
 static void settle(attn_problem *p, const bool full[4]) {
