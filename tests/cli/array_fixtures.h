@@ -242,7 +242,7 @@ static inline int enter_folder(void **state) {
   return mkdtemp(array_folder) == NULL || chdir(array_folder) != 0;
 }
 
-static inline void remove_all(const char *path) {
+static void remove_all(const char *path) {
   DIR *d = opendir(path);
   if (d == NULL) return;
   for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
