@@ -19,7 +19,9 @@ function(attn_isa_flags suffix)
 endfunction()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   attn_isa_flags(avx2 -mavx2 -mfma -mf16c)
-  attn_isa_flags(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
+  set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
+  attn_isa_flags(avx512 ${avx512})
+  attn_isa_flags(avx512_bf16 ${avx512} -mavx512bf16)
 endif()
 
 # They time instructions, not the build type.

@@ -328,8 +328,9 @@ typedef enum attn_autotune {
 typedef enum attn_isa {
   ATTN_ISA_AUTO = 0,
   ATTN_ISA_SCALAR,
-  ATTN_ISA_AVX2,   /* AVX2 and FMA */
-  ATTN_ISA_AVX512, /* AVX-512 F, BW, DQ, VL */
+  ATTN_ISA_AVX2,        /* AVX2 and FMA */
+  ATTN_ISA_AVX512,      /* AVX-512 F, BW, DQ, VL */
+  ATTN_ISA_AVX512_BF16, /* and AVX512-BF16: bf16 problems in bf16 arithmetic */
   ATTN_ISA_COUNT
 } attn_isa;
 

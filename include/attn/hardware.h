@@ -89,9 +89,9 @@ ATTN_API const char *attn_isa_flag_name(int flag);
 ATTN_API int attn_hardware_detect(attn_capability *devices, int capacity, char *notes,
                                   size_t notes_size);
 
-/* Measures the CPU's f32 peak and memory bandwidth on all usable cores (about 20 ms; once a process,
- * later calls copy) and fills peak_f32, bandwidth and clock_hz of `cpu`, which attn_hardware_detect
- * filled. A host whose cores are busy gets the speed that was left. Starts threads that have ended
+/* Measures the CPU's peaks and memory bandwidth on all usable cores (about 20 ms; once a process, later
+ * calls copy) and fills peak_f32, peak_bf16 (0 without bf16 arithmetic), bandwidth and clock_hz of `cpu`,
+ * which attn_hardware_detect filled. A host whose cores are busy gets the speed that was left. Starts threads that have ended
  * when it returns. Thread-safe. */
 ATTN_API attn_status attn_hardware_measure(attn_capability *cpu);
 

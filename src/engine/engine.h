@@ -26,11 +26,14 @@ typedef struct engine_tiles {
   int tiles;   /* tiles of an item: rows that share a block of keys while it is in cache */
   int keys;    /* keys of a block */
   bool narrow; /* few rows: lanes along head_dim, K and V read once in their own type */
+  bool pairs;  /* bf16 arithmetic: kernel_table.pairs */
 } engine_tiles;
 
-/* Choice for a problem: `rows` flattened rows of one KV head, l2_bytes 0 if unknown. */
+/* Choice for a problem, pairs aside: `rows` flattened rows of one KV head, l2_bytes 0 if unknown. */
 engine_tiles engine_choose_tiles(const kernel_table *kernels, const attn_problem *problem,
                                  int64_t rows, int64_t l2_bytes);
+/* Whether bf16 arithmetic serves the problem. */
+bool engine_use_pairs(const kernel_table *kernels, const attn_problem *problem, engine_tiles tiles);
 
 /* One of K and V: how to get at its rows. */
 typedef struct engine_side {

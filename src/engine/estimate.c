@@ -42,6 +42,7 @@ void engine_schedule_estimate(const backend_query *query, const engine_schedule 
     pairs += 0.5 * size->score_pairs / (double)size_max(1, p->seq_kv) * queries;
   }
   double kv = (double)(size->k_bytes + size->v_bytes), resident = kv / (heads > 0 ? heads : 1);
+  double exp_flops = s->tiles.pairs ? 2 * EXP_FLOPS : EXP_FLOPS; // of the faster inner loops
   double l3 = (double)query->capability->l3_bytes;
   double reads = resident > l3 / 2 ? (double)s->blocks : 1; // every item streams its head's keys
   double partials = s->splits > 1 ? 2.0 * heads * rows * (double)s->splits *
@@ -50,8 +51,8 @@ void engine_schedule_estimate(const backend_query *query, const engine_schedule 
   *cost = (backend_cost){
     .flops = pairs * per_pair,
     .bytes = (double)(size->q_bytes + size->out_bytes + size->mask_bytes) + kv * reads + partials,
-    .efficiency = efficiency * isa_share(query) * per_pair / (per_pair + EXP_FLOPS),
-    .compute = ATTN_F32,
+    .efficiency = efficiency * isa_share(query) * per_pair / (per_pair + exp_flops),
+    .compute = s->tiles.pairs ? ATTN_BF16 : ATTN_F32,
     .overhead = CALL_SECONDS + (s->workers > 1 ? FORK_SECONDS : 0) +
                 ROW_SECONDS * heads * rows * padded * (double)s->splits / s->workers,
     .items = heads * (double)s->blocks * (double)s->splits,

@@ -8,11 +8,13 @@
 /* Distance of narrow rows: head_dim rounded up so that every row is aligned and zero-padded. */
 static inline int64_t engine_narrow_ld(int64_t dim) { return (dim + 15) / 16 * 16; }
 
-/* Consecutive rows of K or V, `ld` elements of `type` (f32, f16 or bf16) apart. */
+/* Consecutive rows of K or V, `ld` elements of `type` (f32, f16 or bf16) apart; or, with `packed`
+ * not 0, that many rows of V as kernel_pairs.pack_values left them, from row `first` on. */
 typedef struct engine_block {
   const void *rows;
   int64_t ld;
   attn_dtype type;
+  int packed, first;
 } engine_block;
 
 /* A worker's scratch memory. */
@@ -21,6 +23,7 @@ typedef struct engine_scratch {
   uint32_t *alive; /* [keys][lanes] */
   float *bias;     /* [lanes][keys] */
   float *k, *v;    /* [keys][dim]: converted or gathered rows; unused when direct */
+  void *packed;    /* a block of V for bf16 arithmetic */
   float *rows;     /* [lanes][max(dim, dim_v)]: converted query or output rows */
   float *qt, *ot;  /* [tiles][dim][lanes] */
   struct engine_tile *tiles;
@@ -52,8 +55,13 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
 engine_block engine_rows(const engine_side *side, const engine_call *call, const engine_sequence *s,
                          int64_t head, int64_t first, int count, float *buffer);
 
+/* A block of V in the order in which the value kernels of bf16 arithmetic read it. */
+engine_block engine_pack(const engine_call *call, engine_block v, int count, void *packed);
+
 /* The block from its j-th row on. */
 static inline engine_block engine_block_from(engine_block block, int64_t j) {
+  block.first += (int)j;
+  if (block.packed) return block;
   block.rows = (const char *)block.rows + j * block.ld * (block.type == ATTN_F32 ? 4 : 2);
   return block;
 }

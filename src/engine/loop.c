@@ -12,14 +12,17 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + KERNEL_ALIGN - 1) / KERNEL_ALIGN * KERNEL_ALIGN;
 }
 
-static bool side_direct(const attn_problem *p, const attn_strides *strides, bool narrow) {
+/* Whether the kernels read rows in place. Those of bf16 arithmetic want whole pairs of K. */
+static bool side_direct(const attn_problem *p, const attn_strides *strides, engine_tiles tiles,
+                        bool value) {
   bool readable = p->kv_dtype == ATTN_F32 ||
-                  (narrow && (p->kv_dtype == ATTN_F16 || p->kv_dtype == ATTN_BF16));
+                  (tiles.narrow && (p->kv_dtype == ATTN_F16 || p->kv_dtype == ATTN_BF16)) ||
+                  (tiles.pairs && (value || p->head_dim % 2 == 0));
   return readable && strides->col == 1;
 }
 
-static bool query_direct(const attn_problem *p) {
-  return p->dtype == ATTN_F32 && p->q_strides.col == 1;
+static bool query_direct(const attn_problem *p, engine_tiles tiles) {
+  return (p->dtype == ATTN_F32 || tiles.pairs) && p->q_strides.col == 1;
 }
 
 static bool out_direct(const attn_problem *p) {
@@ -27,13 +30,13 @@ static bool out_direct(const attn_problem *p) {
 }
 
 /* Walks the layout of a worker's scratch; with memory NULL only measures. */
-static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, char *memory,
-                       engine_scratch *out) {
+static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles,
+                       const kernel_pairs *pairs, char *memory, engine_scratch *out) {
   int64_t at = 0, f = (int64_t)sizeof(float), block = (int64_t)tiles.keys * lanes * f;
   bool gathered = p->page_size || p->prefix; // a block of keys may lie in several pieces
-  bool buffered_k = !side_direct(p, &p->k_strides, tiles.narrow) || gathered;
-  bool buffered_v = !side_direct(p, &p->v_strides, tiles.narrow) || gathered;
-  bool buffered_rows = !query_direct(p) || !out_direct(p);
+  bool buffered_k = !side_direct(p, &p->k_strides, tiles, false) || gathered;
+  bool buffered_v = !side_direct(p, &p->v_strides, tiles, true) || gathered;
+  bool buffered_rows = !query_direct(p, tiles) || !out_direct(p);
   engine_scratch s;
 #define PLACE(field, type, bytes)                                                                  \
   do {                                                                                             \
@@ -46,6 +49,7 @@ static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, cha
   PLACE(bias, float *, p->mask != ATTN_MASK_NONE ? block : 0);
   PLACE(k, float *, buffered_k ? tiles.keys * p->head_dim * f : 0);
   PLACE(v, float *, buffered_v ? tiles.keys * p->head_dim_v * f : 0);
+  PLACE(packed, void *, tiles.pairs ? pairs->pack_bytes(tiles.keys, p->head_dim_v) : 0);
   PLACE(rows, float *, buffered_rows ? lanes * size_max(p->head_dim, p->head_dim_v) * f : 0);
   int64_t q_floats = p->head_dim * lanes, o_floats = p->head_dim_v * lanes;
   if (tiles.narrow) {
@@ -61,13 +65,14 @@ static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles, cha
 
 size_t engine_scratch_bytes(const attn_problem *problem, const kernel_table *kernels,
                             engine_tiles tiles) {
-  return (size_t)lay_out(problem, tiles.vectors * kernels->width, tiles, NULL, NULL);
+  return (size_t)lay_out(problem, tiles.vectors * kernels->width, tiles, kernels->pairs, NULL,
+                         NULL);
 }
 
 engine_scratch engine_scratch_get(const engine_call *call, void *memory) {
   const attn_problem *p = call->problem;
   engine_scratch s;
-  lay_out(p, call->lanes, call->tiles, memory, &s);
+  lay_out(p, call->lanes, call->tiles, call->kernels->pairs, memory, &s);
   for (int t = 0; t < call->tiles.tiles; t++) { // narrow calls have one tile
     s.tiles[t].qt = s.qt + t * p->head_dim * call->lanes;
     s.tiles[t].ot = s.ot + t * engine_tile_floats(call);
@@ -75,7 +80,8 @@ engine_scratch engine_scratch_get(const engine_call *call, void *memory) {
   return s;
 }
 
-static engine_side side_get(const attn_problem *p, const attn_io *io, bool value, bool narrow) {
+static engine_side side_get(const attn_problem *p, const attn_io *io, bool value,
+                            engine_tiles tiles) {
   const attn_strides *strides = value ? &p->v_strides : &p->k_strides;
   bool int8 = p->kv_dtype == ATTN_INT8, scaled = problem_fp8_scale(p, p->kv_dtype) || int8;
   const float *scales = !scaled ? NULL : value ? io->v_scale : io->k_scale;
@@ -86,7 +92,7 @@ static engine_side side_get(const attn_problem *p, const attn_io *io, bool value
                         .strides = *strides,
                         .dim = value ? p->head_dim_v : p->head_dim,
                         .dtype = p->kv_dtype,
-                        .direct = side_direct(p, strides, narrow) && !scaled,
+                        .direct = side_direct(p, strides, tiles, value) && !scaled,
                         .scales = scales };
 }
 
@@ -108,10 +114,10 @@ void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles 
     .q_type = dtype_get(p->dtype),
     .out_type = dtype_get(p->out_dtype),
     .mask_type = dtype_get(p->mask_dtype),
-    .q_direct = query_direct(p),
+    .q_direct = query_direct(p, tiles),
     .out_direct = out_direct(p),
-    .k = side_get(p, io, false, tiles.narrow),
-    .v = side_get(p, io, true, tiles.narrow),
+    .k = side_get(p, io, false, tiles),
+    .v = side_get(p, io, true, tiles),
   };
 }
 
@@ -141,6 +147,7 @@ static void tile_block(const engine_call *call, const engine_item *item, engine_
   bool removed;
   _Alignas(KERNEL_ALIGN) float new_max[KERNEL_MAX_LANES], alpha[KERNEL_MAX_LANES];
   if (!engine_tile_clip(tile, &begin, &end)) return;
+  if (call->tiles.pairs) begin -= (begin - block) % 2; // a key before the range is removed for all
   int count = (int)(end - begin);
   memcpy(new_max, tile->max, sizeof(new_max));
   if (!engine_tile_scores(call, &item->sequence, tile, begin, count,
@@ -153,6 +160,8 @@ static void tile_block(const engine_call *call, const engine_item *item, engine_
   memcpy(tile->max, new_max, sizeof(new_max));
   if (call->problem->dropout > 0)
     engine_dropout(call, &item->sequence, tile, begin, count, scratch->p);
+  if (call->tiles.pairs) // in place
+    kernels->pairs->pack_weights(scratch->p, count, vectors, (uint32_t *)(void *)scratch->p);
   engine_tile_values(call, tile, engine_block_from(v, begin - block), count, scratch->p,
                      careful ? scratch->alive : NULL, alpha);
 }
@@ -167,6 +176,7 @@ static void run_blocks(const engine_call *call, const engine_item *item, int til
   }
   low = size_max(low, item->key_begin);
   high = size_min(high, item->key_end);
+  if (call->tiles.pairs) low -= low % 2; // pairs of keys are the same whatever rows share the item
   while (low < high) {
     int64_t next = size_min(high, low / keys * keys + keys);
     int count = (int)(next - low);
@@ -174,6 +184,7 @@ static void run_blocks(const engine_call *call, const engine_item *item, int til
         engine_rows(&call->k, call, &item->sequence, item->head, low, count, scratch->k);
     engine_block v =
         engine_rows(&call->v, call, &item->sequence, item->head, low, count, scratch->v);
+    if (call->tiles.pairs) v = engine_pack(call, v, count, scratch->packed);
     for (int t = 0; t < tiles; t++)
       tile_block(call, item, &scratch->tiles[t], low, k, v, next, careful, scratch);
     low = next;

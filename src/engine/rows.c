@@ -25,6 +25,13 @@ static void convert_row(const engine_call *call, attn_dtype dtype, const char *s
   for (int64_t c = 0; c < dim; c++) type->to_f32(src + c * col * type->block_bytes, dst + c, 1);
 }
 
+/* A row as stored, followed by a zero where its length is odd. */
+static void copy_row(engine_row source, int64_t dim, uint16_t *dst) {
+  const uint16_t *src = (const uint16_t *)(const void *)source.data;
+  for (int64_t c = 0; c < dim; c++) dst[c] = src[c * source.col];
+  if (dim % 2) dst[dim] = 0;
+}
+
 static float scale_of(const attn_problem *p, const float *scales, int64_t token, int64_t head) {
   if (!scales) return 1.0f;
   if (p->kv_dtype == ATTN_INT8) return scales[token * p->heads_kv + head];
@@ -75,7 +82,14 @@ engine_block engine_rows(const engine_side *side, const engine_call *call, const
   if (side->direct && in_one_piece(call->problem, first, count)) {
     const void *rows = engine_row_at(side, call, s, head, first).data;
     int64_t ld = first < call->problem->prefix ? side->dim : side->strides.row;
-    return (engine_block){ rows, ld, side->dtype };
+    return (engine_block){ rows, ld, side->dtype, 0, 0 };
+  }
+  if (call->tiles.pairs) {
+    int64_t ld = side->dim + side->dim % 2;
+    uint16_t *rows = (uint16_t *)(void *)buffer;
+    for (int j = 0; j < count; j++)
+      copy_row(engine_row_at(side, call, s, head, first + j), side->dim, rows + j * ld);
+    return (engine_block){ rows, ld, ATTN_BF16, 0, 0 };
   }
   for (int j = 0; j < count; j++) {
     float *row = buffer + j * side->dim;
@@ -84,7 +98,12 @@ engine_block engine_rows(const engine_side *side, const engine_call *call, const
     if (source.scale != 1.0f)
       for (int64_t c = 0; c < side->dim; c++) row[c] *= source.scale;
   }
-  return (engine_block){ buffer, side->dim, ATTN_F32 };
+  return (engine_block){ buffer, side->dim, ATTN_F32, 0, 0 };
+}
+
+engine_block engine_pack(const engine_call *call, engine_block v, int count, void *packed) {
+  call->kernels->pairs->pack_values(v.rows, v.ld, count, call->problem->head_dim_v, packed);
+  return (engine_block){ .rows = packed, .type = ATTN_BF16, .packed = count };
 }
 
 int64_t engine_query_offset(const engine_call *call, const engine_sequence *s,
@@ -135,24 +154,26 @@ static void load_narrow(const engine_call *call, const float *const *rows, engin
 void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
                       int64_t row_end, const engine_scratch *scratch, engine_tile *tile) {
   const attn_problem *p = call->problem;
-  const float *rows[KERNEL_MAX_LANES] = { 0 };
+  const void *rows[KERNEL_MAX_LANES] = { 0 };
   tile->used = (int)(row_end - row < call->lanes ? row_end - row : call->lanes);
   tile->diagonal = problem_diagonal(p, s->seq_q, s->seq_kv);
   fill_lanes(call, s, head, row, tile);
   for (int lane = 0; lane < tile->used; lane++) {
     int64_t offset = engine_query_offset(call, s, &p->q_strides, tile->head[lane], tile->query[lane]);
-    if (call->q_direct) {
-      rows[lane] = (const float *)call->io->q + offset;
+    engine_row source = { (const char *)call->io->q + byte_offset(call->q_type, offset),
+                          p->q_strides.col, 1 };
+    float *dst = scratch->rows + lane * p->head_dim;
+    rows[lane] = call->q_direct ? (const void *)source.data : dst;
+    if (call->q_direct) continue;
+    if (call->tiles.pairs) {
+      copy_row(source, p->head_dim, (uint16_t *)(void *)dst);
       continue;
     }
-    float *dst = scratch->rows + lane * p->head_dim;
-    convert_row(call, p->dtype, (const char *)call->io->q + byte_offset(call->q_type, offset),
-                p->q_strides.col, p->head_dim, dst);
+    convert_row(call, p->dtype, source.data, source.col, p->head_dim, dst);
     if (problem_fp8_scale(p, p->dtype)) {
       float scale = call->io->q_scale[p->fp8_scale == ATTN_FP8_SCALE_HEAD ? tile->head[lane] : 0];
       for (int64_t c = 0; c < p->head_dim; c++) dst[c] *= scale;
     }
-    rows[lane] = dst;
   }
   if (p->alibi)
     for (int lane = 0; lane < call->lanes; lane++)
@@ -163,9 +184,13 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
   for (int lane = 0; lane < call->lanes; lane++) tile->max[lane] = -INFINITY, tile->sum[lane] = 0;
   memset(tile->ot, 0, (size_t)engine_tile_floats(call) * sizeof(float));
   if (call->tiles.narrow)
-    load_narrow(call, rows, tile);
+    load_narrow(call, (const float *const *)rows, tile);
+  else if (call->tiles.pairs)
+    call->kernels->pairs->load_queries((const uint16_t *const *)rows, call->tiles.vectors,
+                                       p->head_dim, (uint32_t *)(void *)tile->qt);
   else
-    call->kernels->load_queries(rows, call->tiles.vectors, p->head_dim, call->query_scale, tile->qt);
+    call->kernels->load_queries((const float *const *)rows, call->tiles.vectors, p->head_dim,
+                                call->query_scale, tile->qt);
 }
 
 void engine_tile_values(const engine_call *call, engine_tile *tile, engine_block v, int count,
@@ -175,7 +200,15 @@ void engine_tile_values(const engine_call *call, engine_tile *tile, engine_block
   if (call->tiles.narrow)
     kernels->narrow_values(v.type, v.rows, v.ld, count, p, alive, tile->used, dim, call->lanes, alpha,
                            tile->ot, engine_narrow_ld(dim));
-  else if (alive)
+  else if (call->tiles.pairs) {
+    const uint32_t *w = (const uint32_t *)(const void *)p;
+    if (alive)
+      kernels->pairs->values_masked(v.rows, v.packed, v.first, count, w, alive, dim,
+                                    call->tiles.vectors, alpha, tile->ot);
+    else
+      kernels->pairs->values(v.rows, v.packed, v.first, count, w, dim, call->tiles.vectors, alpha,
+                             tile->ot);
+  } else if (alive)
     kernels->values_masked(v.rows, v.ld, count, p, alive, dim, call->tiles.vectors, alpha, tile->ot);
   else
     kernels->values(v.rows, v.ld, count, p, dim, call->tiles.vectors, alpha, tile->ot);

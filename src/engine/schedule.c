@@ -19,6 +19,7 @@ engine_schedule engine_schedule_make(const backend_query *query, const engine_cu
   const attn_problem *p = query->problem;
   engine_schedule s = { .rows = p->heads_kv ? p->seq_q * (p->heads_q / p->heads_kv) : 0 };
   s.tiles = engine_choose_tiles(query->kernels, p, s.rows, query->capability->l2_bytes);
+  s.tiles.pairs = !cut->f32 && engine_use_pairs(query->kernels, p, s.tiles);
   if (cut->max_tiles) s.tiles.tiles = (int)size_min(s.tiles.tiles, cut->max_tiles);
   int64_t lanes = (int64_t)s.tiles.vectors * query->kernels->width;
   int64_t key_blocks = size_ceil_div(p->seq_kv, s.tiles.keys);

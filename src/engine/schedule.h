@@ -12,6 +12,7 @@ typedef struct engine_cut {
   int max_tiles;      /* of an item; 0: engine_choose_tiles */
   int workers;        /* at most */
   int64_t splits;     /* over keys; must follow from the problem alone */
+  bool f32;           /* no bf16 arithmetic */
 } engine_cut;
 
 typedef struct engine_schedule {

@@ -88,6 +88,10 @@ bool engine_tile_scores(const engine_call *call, const engine_sequence *s, const
   if (call->tiles.narrow)
     kernels->narrow_scores(k.type, k.rows, k.ld, count, tile->qt, engine_narrow_ld(problem->head_dim),
                            tile->used, problem->head_dim, call->lanes, p);
+  else if (call->tiles.pairs)
+    kernels->pairs->scores(k.rows, k.ld, count, (const uint32_t *)(const void *)tile->qt,
+                           problem->head_dim, vectors, call->query_scale, p,
+                           plain ? new_max : NULL);
   else
     kernels->scores(k.rows, k.ld, count, tile->qt, problem->head_dim, vectors, p,
                     plain ? new_max : NULL);

@@ -20,3 +20,10 @@ engine_tiles engine_choose_tiles(const kernel_table *kernels, const attn_problem
   t.tiles = (int)size_min(size_min(fit, TILES), size_max(1, size_ceil_div(rows, lanes)));
   return t;
 }
+
+bool engine_use_pairs(const kernel_table *kernels, const attn_problem *problem,
+                      engine_tiles tiles) {
+  // Weights are rounded to bf16, which the rounding of a bf16 output covers and an f32 one would show.
+  return kernels->pairs && problem->dtype == ATTN_BF16 && problem->kv_dtype == ATTN_BF16 &&
+         problem->out_dtype == ATTN_BF16 && !tiles.narrow;
+}

@@ -14,6 +14,8 @@ attn_isa hardware_isa(int flags) {
   const int avx2 = ATTN_CPU_AVX2 | ATTN_CPU_FMA | ATTN_CPU_F16C;
   const int avx512 =
       avx2 | ATTN_CPU_AVX512F | ATTN_CPU_AVX512BW | ATTN_CPU_AVX512DQ | ATTN_CPU_AVX512VL;
+  const int bf16 = avx512 | ATTN_CPU_AVX512BF16;
+  if ((flags & bf16) == bf16) return ATTN_ISA_AVX512_BF16;
   if ((flags & avx512) == avx512) return ATTN_ISA_AVX512;
   if ((flags & avx2) == avx2) return ATTN_ISA_AVX2;
   return ATTN_ISA_SCALAR;
@@ -29,7 +31,7 @@ void hardware_arch(int flags, char *arch, size_t size) {
     { ATTN_CPU_ARM_DOT, "dot" },     { ATTN_CPU_ARM_I8MM, "i8mm" },
     { ATTN_CPU_SVE, "sve" },         { ATTN_CPU_AMX_TILE, "amx" },
   };
-  const char *level = attn_isa_name(hardware_isa(flags));
+  const char *level = attn_isa_name(hardware_isa(flags & ~ATTN_CPU_AVX512BF16)); // a word of its own
   int length = snprintf(arch, size, "%s", level ? level : "scalar");
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     if (!(flags & words[i].flags) || length < 0 || (size_t)length >= size) continue;

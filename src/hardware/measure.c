@@ -195,7 +195,7 @@ static void measure_member(team *t, int index) {
 
   double f32 = measure_windows(t, index, run_f32, t->loops.f32_flops, e->windows);
   double bf16 = 0;
-  if (e->careful && t->loops.bf16)
+  if (t->loops.bf16)
     bf16 = measure_windows(t, index, run_bf16, t->loops.bf16_flops, e->windows);
   double read = measure_windows(t, index, run_read, (double)t->part, e->passes);
   double clock = measure_windows(t, index, run_chain, MEASURE_CHAIN_CYCLES, e->windows / 3);
@@ -331,6 +331,7 @@ attn_status attn_hardware_measure(attn_capability *cpu) {
   if (cache.status != ATTN_OK)
     return core_fail(cache.status, "this process could not measure its CPU");
   cpu->peak_f32 = cache.result.f32_flops;
+  cpu->peak_bf16 = cache.result.bf16_flops;
   cpu->bandwidth = cache.result.read_bandwidth;
   cpu->clock_hz = cache.result.clock_hz;
   return ATTN_OK;

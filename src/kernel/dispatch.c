@@ -13,6 +13,7 @@ static bool has_avx512(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+static bool has_avx512_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #endif
 static bool has_scalar(void) { return true; }
 
@@ -24,6 +25,7 @@ static const struct level {
 #if defined(__x86_64__)
   { &kernel_avx2, has_avx2 },
   { &kernel_avx512, has_avx512 },
+  { &kernel_avx512_bf16, has_avx512_bf16 },
 #endif
 };
 enum { LEVELS = sizeof(levels) / sizeof(levels[0]) };

@@ -22,6 +22,36 @@
 
 enum { KERNEL_MAX_VECTORS = 2, KERNEL_MAX_LANES = 32, KERNEL_ALIGN = 64, KERNEL_NARROW_ROWS = 8 };
 
+/*
+ * bf16 arithmetic: an ISA's instruction that adds two products of bf16 to an f32. Queries, K and V
+ * are used as stored, weights are rounded to bf16, sums stay f32. A pair is two bf16 in 32 bits,
+ * the earlier one low: of neighbouring columns in queries and K, of neighbouring keys in weights
+ * and V. Tiles as above: qt[pairs of head_dim][lanes], an odd head_dim padded with 0; w[pairs of
+ * keys][lanes].
+ */
+typedef struct kernel_pairs {
+  /* qt[c / 2][lane] = rows[lane][c, c + 1]; a NULL row gives a zero lane. */
+  void (*load_queries)(const uint16_t *const *rows, int vectors, int64_t dim, uint32_t *qt);
+  /* p[j][lane] = scale * (k[j] . q[lane]); row_max as for `scores`. Rows of K hold dim rounded up
+   * to even elements. */
+  void (*scores)(const uint16_t *k, int64_t ldk, int keys, const uint32_t *qt, int64_t dim,
+                 int vectors, float scale, float *p, float *row_max);
+  /* w[j / 2][lane] = p[j, j + 1][lane] rounded to nearest even, 0 past the last key. w may be p. */
+  void (*pack_weights)(const float *p, int keys, int vectors, uint32_t *w);
+  /* `keys` rows of V, of any alignment, in the order that `values` reads; pack_bytes(keys, dim)
+   * bytes. */
+  void (*pack_values)(const uint16_t *v, int64_t ldv, int keys, int64_t dim, void *packed);
+  int64_t (*pack_bytes)(int keys, int64_t dim);
+  /* ot[c] = alpha * ot[c] + sum_j w[j] * v[first + j][c], j < keys, V as packed with `packed_keys`
+   * rows; `first` is even. */
+  void (*values)(const void *packed, int packed_keys, int first, int keys, const uint32_t *w,
+                 int64_t dim, int vectors, const float *alpha, float *ot);
+  /* The same bits, but v[first + j] does not reach lanes whose alive[j][lane] is 0. */
+  void (*values_masked)(const void *packed, int packed_keys, int first, int keys, const uint32_t *w,
+                        const uint32_t *alive, int64_t dim, int vectors, const float *alpha,
+                        float *ot);
+} kernel_pairs;
+
 typedef struct kernel_table {
   attn_isa isa;
   const char *name;
@@ -79,11 +109,15 @@ typedef struct kernel_table {
   void (*widen)(attn_dtype type, const void *src, float *dst, int64_t n);
   /* And back, rounded to nearest even, NaN kept quiet: the bits of dtype_get(type)->from_f32. */
   void (*narrow)(attn_dtype type, const float *src, void *dst, int64_t n);
+
+  const kernel_pairs *pairs; /* NULL: no bf16 arithmetic */
 } kernel_table;
 
 extern const kernel_table kernel_scalar;
+extern const kernel_pairs
+    kernel_pairs_scalar; /* what pairs mean; in no level, f32 is as fast there */
 #if defined(__x86_64__)
-extern const kernel_table kernel_avx2, kernel_avx512;
+extern const kernel_table kernel_avx2, kernel_avx512, kernel_avx512_bf16;
 #endif
 
 /* The newest level, at most `highest` (AUTO: no limit), that this CPU runs and that passed its

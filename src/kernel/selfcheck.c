@@ -106,6 +106,56 @@ static void run_narrow(const kernel_table *t, const fixture *f, float out[][DIM]
   for (int r = 0; r < FEW; r++) memcpy(out[r], o[r], sizeof(out[r]));
 }
 
+static uint16_t bf16(float x) { // by truncation: any bf16 near will do
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return (uint16_t)(bits >> 16);
+}
+
+/* The bf16 kernels of one tile, the second block starting in the middle of the packed values. */
+static void run_pairs(const kernel_pairs *t, int width, const fixture *f, int first, int vectors,
+                      float out[][DIM]) {
+  enum { LD = DIM + 1, PACKED = 1 << 13, SECOND = 10 };
+  uint16_t q[ROWS][DIM], k[KEYS][LD], v[KEYS][LD];
+  const uint16_t *rows[ROWS];
+  _Alignas(KERNEL_ALIGN) uint32_t qt[DIM * ROWS], w[KEYS * ROWS], alive[KEYS * ROWS];
+  _Alignas(KERNEL_ALIGN) float p[KEYS * ROWS], ot[DIM * ROWS] = { 0 }, max[ROWS], alpha[ROWS];
+  _Alignas(KERNEL_ALIGN) char packed[PACKED];
+  int lanes = vectors * width;
+  for (int i = 0; i < lanes; i++) {
+    for (int c = 0; c < DIM; c++) q[i][c] = bf16(f->q[first + i][c]);
+    rows[i] = q[i], max[i] = -INFINITY, alpha[i] = 0.5f;
+  }
+  for (int j = 0; j < KEYS; j++)
+    for (int c = 0; c < LD; c++) k[j][c] = c < DIM ? bf16(f->k[j][c]) : 0, v[j][c] = bf16(f->v[j][c]);
+  t->load_queries(rows, vectors, DIM, qt);
+  if (t->pack_bytes(KEYS, DIM) <= PACKED) t->pack_values(v[0], LD, KEYS, DIM, packed);
+  for (int j = 0, n = SECOND; j < KEYS; j += n, n = KEYS - j) {
+    t->scores(k[j], LD, n, qt, DIM, vectors, 0.25f, p, max);
+    for (int i = 0; i < n * lanes; i++) alive[i] = j + i / lanes == 3 ? 0 : UINT32_MAX;
+    for (int i = 0; i < n * lanes; i++) p[i] = alive[i] ? p[i] : 0;
+    t->pack_weights(p, n, vectors, w);
+    if (j == 0) t->values_masked(packed, KEYS, j, n, w, alive, DIM, vectors, alpha, ot);
+    else t->values(packed, KEYS, j, n, w, DIM, vectors, alpha, ot);
+  }
+  for (int i = 0; i < lanes; i++)
+    for (int c = 0; c < DIM; c++) out[first + i][c] = ot[c * lanes + i] + max[i];
+}
+
+static bool pairs_agree(const kernel_table *t, const fixture *f) {
+  float expected[ROWS][DIM], out[ROWS][DIM];
+  for (int first = 0; first < ROWS; first += kernel_scalar.width)
+    run_pairs(&kernel_pairs_scalar, kernel_scalar.width, f, first, 1, expected);
+  for (int vectors = 1; vectors <= KERNEL_MAX_VECTORS; vectors++) {
+    for (int first = 0; first < ROWS; first += vectors * t->width)
+      run_pairs(t->pairs, t->width, f, first, vectors, out);
+    for (int i = 0; i < ROWS; i++) // weights are rounded: a tie may fall to either side
+      for (int c = 0; c < DIM; c++)
+        if (!(fabsf(out[i][c] - expected[i][c]) <= 0x1p-8f * (1 + fabsf(expected[i][c])))) return false;
+  }
+  return true;
+}
+
 static bool agree(float out[][DIM], float expected[][DIM]) {
   for (int i = 0; i < ROWS; i++)
     for (int c = 0; c < DIM; c++) {
@@ -132,5 +182,7 @@ const char *kernel_selfcheck(const kernel_table *table) {
   float expected[ROWS][DIM] = { { 0 } }, out[ROWS][DIM] = { { 0 } };
   run_narrow(&kernel_scalar, &f, expected);
   run_narrow(table, &f, out);
-  return agree(out, expected) ? NULL : "self-check: narrow tile differs from scalar";
+  if (!agree(out, expected)) return "self-check: narrow tile differs from scalar";
+  if (table->pairs && !pairs_agree(table, &f)) return "self-check: bf16 tile differs from scalar";
+  return NULL;
 }

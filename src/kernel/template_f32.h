@@ -6,6 +6,7 @@
  *   COLS_1, COLS_2           value columns of a group, likewise
  *   NARROW_KEYS_2, _4        keys of a narrow score group for 2 and 4 rows
  *   NARROW_COLS_4            vectors of value columns of a narrow group for 4 rows
+ *   PAIRS                    if its vector words include those of template_pairs.h
  */
 #include "kernel/kernel.h"
 
@@ -262,6 +263,9 @@ static void store_rows(const float *ot, int64_t dim, int vectors, const float *f
 }
 
 #include "kernel/template_narrow.h"
+#ifdef PAIRS
+#include "kernel/template_pairs.h"
+#endif
 
 const kernel_table TABLE = {
   .isa = ISA_ID,
@@ -283,4 +287,7 @@ const kernel_table TABLE = {
   .narrow_values = narrow_values,
   .widen = widen,
   .narrow = narrow,
+#ifdef PAIRS
+  .pairs = &pairs_table,
+#endif
 };

@@ -35,7 +35,7 @@ static void test_facts_are_complete_and_plausible(void **state) {
     assert_int_equal(p->cudnn_version, 0);
     assert_int_equal(p->device_index, 0);
     if (p->device == ATTN_DEVICE_CPU) {
-      assert_int_equal(p->isa, ATTN_ISA_AVX512);
+      assert_true(p->isa >= ATTN_ISA_AVX512);
       assert_int_equal(hardware_isa(p->isa_flags), p->isa);
       char arch[sizeof p->arch];
       hardware_arch(p->isa_flags, arch, sizeof arch);

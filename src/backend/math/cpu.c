@@ -30,7 +30,7 @@ static void supports(const backend_query *query, backend_reasons *reasons) {
 }
 
 static engine_schedule schedule(const backend_query *query) {
-  engine_cut cut = { .max_tiles = 1, .workers = query->threads, .splits = 1 };
+  engine_cut cut = { .max_tiles = 1, .workers = query->threads, .splits = 1, .f32 = true };
   return engine_schedule_make(query, &cut);
 }
 
