@@ -31,12 +31,12 @@ typedef struct contender {
 } contender;
 
 /* Inputs for a problem: normal numbers of any type, plain lengths, offsets and tables. */
-typedef struct bench_data {
+struct bench_data {
   void *blocks[24];
   int count;
   int64_t left; /* bytes that may still be taken, so that no neighbour's memory is */
   attn_io io;
-} bench_data;
+};
 
 static void *take(bench_data *d, int64_t bytes) {
   void *p = bytes >= 0 && bytes <= d->left ? calloc(1, (size_t)(bytes ? bytes : 1)) : NULL;
@@ -82,9 +82,13 @@ static int64_t span(int64_t outer, int64_t heads, int64_t rows, int64_t dim,
          1;
 }
 
-static int32_t *offsets(bench_data *d, int64_t batch, int64_t total) {
+/* Offsets of sequences that are all different: the i-th of n has longest * (1 - i / n)^k rows, with
+ * k so that they add up. The sum of lengths up to a point is the integral of that. */
+static int32_t *offsets(bench_data *d, int64_t batch, int64_t total, int64_t longest) {
   int32_t *p = take(d, (batch + 1) * (int64_t)sizeof(int32_t));
-  for (int64_t i = 0; p && i <= batch; i++) p[i] = (int32_t)(batch ? total * i / batch : 0);
+  double n = (double)batch, power = total ? (double)longest * n / (double)total : 1;
+  for (int64_t i = 0; p && i <= batch; i++)
+    p[i] = (int32_t)(batch ? (double)total * (1 - pow(1 - (double)i / n, power)) : 0);
   return p;
 }
 
@@ -103,15 +107,15 @@ static int64_t memory_left(const contender *all, int count) {
   return left;
 }
 
-/* False when memory is short. */
-static bool make_data(const attn_problem *r, bench_data *d, const contender *all, int count) {
+/* False when they take more than `left` bytes or memory is short. */
+static bool make_data(const attn_problem *r, bench_data *d, int64_t left) {
   bool paged = r->page_size > 0;
   int64_t kv_outer = paged ? r->num_pages : r->varlen ? 1 : r->batch;
   int64_t kv_rows = paged ? r->page_size : r->varlen ? r->total_kv : r->seq_kv - r->prefix;
   int64_t q_outer = r->varlen ? 1 : r->batch, q_rows = r->varlen ? r->total_q : r->seq_q;
   int64_t rows = r->batch * r->heads_q * r->seq_q, mask = 1;
   attn_io *io = &d->io;
-  d->left = memory_left(all, count);
+  d->left = left;
   io->q =
       random_elements(d, r->dtype, span(q_outer, r->heads_q, q_rows, r->head_dim, &r->q_strides));
   io->k = random_elements(d, r->kv_dtype,
@@ -146,8 +150,8 @@ static bool make_data(const attn_problem *r, bench_data *d, const contender *all
     io->kv_len = lengths;
   }
   if (r->varlen)
-    io->cu_seqlens_q = offsets(d, r->batch, r->total_q),
-    io->cu_seqlens_kv = offsets(d, r->batch, r->total_kv);
+    io->cu_seqlens_q = offsets(d, r->batch, r->total_q, r->seq_q),
+    io->cu_seqlens_kv = offsets(d, r->batch, r->total_kv, r->seq_kv - r->prefix);
   if (paged) {
     int32_t *table = take(d, r->batch * r->pages_per_seq * 4);
     for (int64_t i = 0; table && i < r->batch * r->pages_per_seq; i++)
@@ -160,6 +164,20 @@ static bool make_data(const attn_problem *r, bench_data *d, const contender *all
 
 static void free_data(bench_data *d) {
   for (int i = 0; i < d->count; i++) free(d->blocks[i]);
+}
+
+bench_data *bench_data_make(const attn_problem *resolved, int64_t most_bytes) {
+  bench_data *d = calloc(1, sizeof(*d));
+  if (d && make_data(resolved, d, most_bytes)) return d;
+  bench_data_free(d);
+  return NULL;
+}
+
+const attn_io *bench_data_io(const bench_data *d) { return &d->io; }
+
+void bench_data_free(bench_data *d) {
+  if (d) free_data(d);
+  free(d);
 }
 
 static bench_share share_of(const attn_problem *p, double time, const attn_limits *l) {
@@ -270,7 +288,7 @@ int bench_problem(const cli_common *c, bench_list *list, const attn_problem *p, 
     for (int b = first; b <= last && count < MOST; b++)
       count += prepare(c, list, p, (attn_backend)b, isa, threads, &all[count]);
   }
-  if (!status && count && !make_data(&resolved, &data, all, count))
+  if (!status && count && !make_data(&resolved, &data, memory_left(all, count)))
     status = cli_fail(c, "the tensors take more memory than there is available");
   if (!status && count) status = measure(c, all, count, &data.io, repeat, min_time);
   for (int i = 0; i < count; i++) {

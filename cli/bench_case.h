@@ -27,6 +27,13 @@ typedef struct bench_list {
   int count, result_count, skipped_count;
 } bench_list;
 
+/* Inputs and outputs for a resolved problem, of normal numbers; sequences of varlen have different
+ * lengths. NULL when they would take more than `most_bytes`, or memory is short. */
+typedef struct bench_data bench_data;
+bench_data *bench_data_make(const attn_problem *resolved, int64_t most_bytes);
+const attn_io *bench_data_io(const bench_data *data);
+void bench_data_free(bench_data *data);
+
 bool bench_add(bench_list *list, const attn_problem *problem);
 /* Adds results for the backends and ISA levels that the options ask for. */
 int bench_problem(const cli_common *c, bench_list *list, const attn_problem *problem, int threads,

@@ -19,6 +19,7 @@ int cmd_select(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
+int cmd_regret(int argc, char **argv);
 
 /* ---- options.c */
 

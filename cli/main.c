@@ -14,6 +14,7 @@ static const struct {
   { "run", cmd_run, "attention on NumPy and safetensors files" },
   { "bench", cmd_bench, "measured speed of every implementation, and the machine's limits" },
   { "verify", cmd_verify, "error of every implementation against the float64 reference" },
+  { "regret", cmd_regret, "how good the selector's choices are, on random problems" },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -420,6 +420,12 @@ typedef struct attn_plan attn_plan;
  * run the problem, with every implementation's reasons. Destroy with attn_plan_destroy. */
 ATTN_API attn_status attn_plan_create(attn_context *context, const attn_problem *problem,
                                       attn_plan **plan);
+/* The same for an implementation that the caller names ("math/cpu/avx512", or a backend's name),
+ * whatever the selector would choose: to measure the alternatives of a recommendation, for instance.
+ * ATTN_ERROR_NOT_FOUND for a name that is none here, ATTN_ERROR_UNSUPPORTED with its reasons where it
+ * cannot run the problem or the configuration excludes it. */
+ATTN_API attn_status attn_plan_create_for(attn_context *context, const attn_problem *problem,
+                                          const char *implementation, attn_plan **plan);
 ATTN_API void attn_plan_destroy(attn_plan *plan);
 /* Bytes attn_execute needs at `workspace`; may be 0. It will use at most these. */
 ATTN_API size_t attn_plan_workspace(const attn_plan *plan);

@@ -35,14 +35,14 @@ static attn_status prepare(attn_context *context, const attn_recommendation *rec
   return ATTN_OK;
 }
 
-attn_status attn_plan_create(attn_context *context, const attn_problem *problem, attn_plan **plan) {
-  if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
-  if (!problem) return core_fail(ATTN_ERROR_NULL, "problem is NULL");
-  if (!plan) return core_fail(ATTN_ERROR_NULL, "plan is NULL");
+static attn_status create(attn_context *context, const attn_problem *problem,
+                          const char *implementation, attn_plan **plan) {
   attn_problem resolved;
   attn_recommendation rec;
   attn_status status = attn_problem_resolve(problem, &resolved);
-  if (!status) status = attn_select(context, &resolved, &rec);
+  if (!status && implementation)
+    status = select_run_named(context->select, &resolved, implementation, &rec);
+  else if (!status) status = attn_select(context, &resolved, &rec);
   if (status) return status;
   core_allocator *a = &context->allocator;
   attn_plan *made = a->alloc(a->user, sizeof(*made), _Alignof(attn_plan));
@@ -51,6 +51,22 @@ attn_status attn_plan_create(attn_context *context, const attn_problem *problem,
   if (status) a->free(a->user, made);
   else *plan = made;
   return status;
+}
+
+attn_status attn_plan_create(attn_context *context, const attn_problem *problem, attn_plan **plan) {
+  if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
+  if (!problem) return core_fail(ATTN_ERROR_NULL, "problem is NULL");
+  if (!plan) return core_fail(ATTN_ERROR_NULL, "plan is NULL");
+  return create(context, problem, NULL, plan);
+}
+
+attn_status attn_plan_create_for(attn_context *context, const attn_problem *problem,
+                                 const char *implementation, attn_plan **plan) {
+  if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
+  if (!problem) return core_fail(ATTN_ERROR_NULL, "problem is NULL");
+  if (!implementation) return core_fail(ATTN_ERROR_NULL, "implementation is NULL");
+  if (!plan) return core_fail(ATTN_ERROR_NULL, "plan is NULL");
+  return create(context, problem, implementation, plan);
 }
 
 void attn_plan_destroy(attn_plan *plan) {

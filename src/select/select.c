@@ -35,6 +35,16 @@ void select_state_destroy(select_state *s) {
   s->allocator.free(s->allocator.user, s);
 }
 
+static backend_query query_of(const select_state *s, const attn_problem *resolved,
+                              const attn_problem_size *size) {
+  return (backend_query){ .problem = resolved,
+                          .size = size,
+                          .capability = s->capability,
+                          .config = s->config,
+                          .kernels = s->kernels,
+                          .threads = s->threads };
+}
+
 attn_status select_run(select_state *s, const attn_problem *problem, attn_recommendation *rec,
                        bool *fresh) {
   attn_problem resolved;
@@ -49,12 +59,7 @@ attn_status select_run(select_state *s, const attn_problem *problem, attn_recomm
   if (!status) status = attn_problem_measure(&resolved, &size);
   if (status) return status;
   problem_key_make(&resolved, &key);
-  backend_query query = { .problem = &resolved,
-                          .size = &size,
-                          .capability = s->capability,
-                          .config = s->config,
-                          .kernels = s->kernels,
-                          .threads = s->threads };
+  backend_query query = query_of(s, &resolved, &size);
   status = rank_problem(s, &query, history_key_of(&key), rec);
   if (!status) cache_put(s->cache, &question, rec);
   if (fresh) *fresh = true;
@@ -70,7 +75,8 @@ void select_name(const backend_implementation *implementation, const attn_capabi
 }
 
 /* The implementation on the state's device of that full name, or the first of that backend. */
-static const backend_implementation *find_named(const select_state *s, const char *name) {
+static const backend_implementation *find_named(const select_state *s, const char *name,
+                                                attn_backend *backend) {
   int count;
   const backend_family *const *families = backend_registry(&count);
   for (int f = 0; f < count; f++)
@@ -79,14 +85,33 @@ static const backend_implementation *find_named(const select_state *s, const cha
       char full[ATTN_IMPLEMENTATION_NAME];
       if (impl->device != s->capability->device) continue;
       select_name(impl, s->capability, s->kernels, full);
-      if (!strcmp(name, full) || !strcmp(name, attn_backend_name(families[f]->backend)))
-        return impl;
+      if (strcmp(name, full) && strcmp(name, attn_backend_name(families[f]->backend))) continue;
+      *backend = families[f]->backend;
+      return impl;
     }
+  core_fail(ATTN_ERROR_NOT_FOUND, "no implementation \"%.60s\" on %s", name,
+            attn_device_type_name(s->capability->device));
   return NULL;
 }
 
 const backend_implementation *select_find(const select_state *s, const attn_recommendation *rec) {
-  return rec->backend ? find_named(s, rec->implementation) : NULL;
+  attn_backend backend;
+  return rec->backend ? find_named(s, rec->implementation, &backend) : NULL;
+}
+
+attn_status select_run_named(select_state *s, const attn_problem *resolved,
+                             const char *implementation, attn_recommendation *rec) {
+  attn_problem_size size;
+  problem_key key;
+  attn_config config = *s->config;
+  attn_status status = attn_problem_measure(resolved, &size);
+  if (status) return status;
+  if (!find_named(s, implementation, &config.preferred)) return ATTN_ERROR_NOT_FOUND;
+  config.strict = true;
+  problem_key_make(resolved, &key);
+  backend_query query = query_of(s, resolved, &size);
+  query.config = &config;
+  return rank_problem(s, &query, history_key_of(&key), rec);
 }
 
 attn_status select_record(select_state *s, const attn_problem *problem, const char *implementation,
@@ -98,10 +123,9 @@ attn_status select_record(select_state *s, const attn_problem *problem, const ch
   if (!implementation) return core_fail(ATTN_ERROR_NULL, "implementation is NULL");
   if (!(seconds > 0) || !isfinite(seconds))
     return core_fail(ATTN_ERROR_VALUE, "seconds of value (%g) is not a positive number", seconds);
-  const backend_implementation *impl = find_named(s, implementation);
-  if (!impl)
-    return core_fail(ATTN_ERROR_NOT_FOUND, "no implementation \"%.60s\" on %s", implementation,
-                     attn_device_type_name(s->capability->device));
+  attn_backend backend;
+  const backend_implementation *impl = find_named(s, implementation, &backend);
+  if (!impl) return ATTN_ERROR_NOT_FOUND;
   problem_key_make(&resolved, &key);
   pthread_mutex_lock(&s->lock);
   history_add(s->history, history_key_of(&key), impl, seconds);

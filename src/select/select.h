@@ -18,6 +18,10 @@ void select_state_destroy(select_state *state);
 /* As attn_select; `fresh` (may be NULL) tells whether the answer was not in the cache. */
 attn_status select_run(select_state *state, const attn_problem *problem, attn_recommendation *rec,
                        bool *fresh);
+/* Fills *rec for the named implementation (find: full name, or a backend's) as if the configuration
+ * preferred it strictly; not cached. */
+attn_status select_run_named(select_state *state, const attn_problem *resolved,
+                             const char *implementation, attn_recommendation *rec);
 /* The implementation that a recommendation names; NULL if none. */
 const backend_implementation *select_find(const select_state *state,
                                           const attn_recommendation *rec);

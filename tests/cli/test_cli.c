@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "spawn.h"
 
-static const char *const commands[] = { "info", "select", "run", "bench", "verify" };
+static const char *const commands[] = { "info", "select", "run", "bench", "verify", "regret" };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void help_and_version(void **state) {

@@ -227,6 +227,44 @@ static void count_free(void *user, void *pointer) {
   free(pointer);
 }
 
+static void test_a_named_implementation_is_planned(void **unused) {
+  (void)unused;
+  attn_context *c = context_of((attn_config){ .threads = 2, .disabled = 1u << ATTN_BACKEND_FLASH });
+  attn_problem p = { .batch = 1, .heads_q = 2, .seq_q = 4, .seq_kv = 6, .head_dim = 8 };
+  attn_recommendation rec;
+  attn_plan *plan = NULL;
+  float first[64];
+  fill(5);
+  assert_int_equal(attn_plan_create_for(NULL, &p, "math", &plan), ATTN_ERROR_NULL);
+  assert_int_equal(attn_plan_create_for(c, NULL, "math", &plan), ATTN_ERROR_NULL);
+  assert_int_equal(attn_plan_create_for(c, &p, NULL, &plan), ATTN_ERROR_NULL);
+  assert_int_equal(attn_plan_create_for(c, &p, "math", NULL), ATTN_ERROR_NULL);
+  assert_int_equal(attn_plan_create_for(c, &p, "maths", &plan), ATTN_ERROR_NOT_FOUND);
+  assert_non_null(strstr(attn_last_error(), "maths"));
+  assert_int_equal(attn_plan_create_for(c, &p, "cudnn", &plan), ATTN_ERROR_NOT_FOUND);
+  assert_int_equal(attn_plan_create_for(c, &p, "flash", &plan), ATTN_ERROR_UNSUPPORTED);
+  assert_int_equal(attn_plan_create_for(c, &p, "varlen", &plan), ATTN_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(attn_last_error(), "packed"));
+  assert_null(plan);
+  assert_int_equal(attn_select(c, &p, &rec), ATTN_OK);
+  assert_true(rec.alternative_count >= 2);
+  for (int i = 0; i < rec.alternative_count; i++) { // every alternative can be tried
+    const char *name = rec.alternatives[i].implementation;
+    assert_int_equal(attn_plan_create_for(c, &p, name, &plan), ATTN_OK);
+    assert_string_equal(attn_plan_implementation(plan), name);
+    void *workspace = malloc(attn_plan_workspace(plan) + 1);
+    assert_int_equal(
+        attn_execute(plan, &(attn_io){ .q = q, .k = k, .v = v, .out = out }, workspace), ATTN_OK);
+    for (int x = 0; x < 64; x++) {
+      if (!i) first[x] = out[x];
+      assert_true(fabsf(out[x] - first[x]) < 1e-5f);
+    }
+    free(workspace);
+    attn_plan_destroy(plan);
+  }
+  attn_context_destroy(c);
+}
+
 static void test_execute_allocates_nothing(void **unused) {
   (void)unused;
   counts n = { 0, 0 };
@@ -321,6 +359,7 @@ int main(void) {
     cmocka_unit_test(test_removed_keys_do_not_leak),
     cmocka_unit_test(test_bad_calls_are_errors_and_write_nothing),
     cmocka_unit_test(test_empty_problems_do_nothing),
+    cmocka_unit_test(test_a_named_implementation_is_planned),
     cmocka_unit_test(test_execute_allocates_nothing),
     cmocka_unit_test(test_host_parallel_for),
     cmocka_unit_test(test_a_plan_is_shared_by_threads),
