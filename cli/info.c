@@ -162,9 +162,11 @@ static int print_profiles(const cli_common *c) {
 static int kernel_in_use(const attn_context *context, const attn_kernel_info *k, int count) {
   attn_isa most = attn_context_config(context)->isa;
   int best = -1;
-  for (int i = 0; i < count; i++)
-    if (k[i].ok && (!most || k[i].isa <= most)) best = i;
-  return best;
+  for (int i = 0; i < count; i++) {
+    if (k[i].ok) best = i;
+    if (k[i].isa == most) return best;
+  }
+  return most && count ? 0 : best; // another architecture's level leaves scalar
 }
 
 static json_t *kernels_json(const attn_kernel_info *k, int count) {

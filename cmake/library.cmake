@@ -3,6 +3,19 @@
 file(GLOB_RECURSE ATTN_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.c)
 list(FILTER ATTN_SOURCES EXCLUDE REGEX "/src/device/(opencl|cuda|metal)/")
 
+# A folder of kernels an architecture.
+set(ATTN_KERNELS "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(ATTN_KERNELS x86)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(ATTN_KERNELS arm)
+endif()
+foreach(arch x86 arm)
+  if(NOT arch STREQUAL ATTN_KERNELS)
+    list(FILTER ATTN_SOURCES EXCLUDE REGEX "/src/kernel/${arch}/")
+  endif()
+endforeach()
+
 include(${CMAKE_CURRENT_LIST_DIR}/profiles.cmake)
 
 # One object library so that tests can reach hidden symbols without a second compilation.
@@ -14,14 +27,17 @@ target_compile_definitions(attn_objects PRIVATE _GNU_SOURCE ATTN_VERSION_STRING=
 
 # Kernels of one ISA are compiled for that ISA alone; dispatch decides at run time.
 function(attn_isa_flags suffix)
-  file(GLOB files ${CMAKE_SOURCE_DIR}/src/kernel/x86/*_${suffix}.c)
+  file(GLOB files ${CMAKE_SOURCE_DIR}/src/kernel/*/*_${suffix}.c)
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${ARGN}")
 endfunction()
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+if(ATTN_KERNELS STREQUAL "x86")
   attn_isa_flags(avx2 -mavx2 -mfma -mf16c)
   set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
   attn_isa_flags(avx512 ${avx512})
   attn_isa_flags(avx512_bf16 ${avx512} -mavx512bf16)
+elseif(ATTN_KERNELS STREQUAL "arm" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  # Scheduled before registers are assigned, the score loop copies 8 accumulators a round for want of one.
+  attn_isa_flags(neon -fno-schedule-insns)
 endif()
 
 # They time instructions, not the build type.

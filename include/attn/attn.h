@@ -331,6 +331,7 @@ typedef enum attn_isa {
   ATTN_ISA_AVX2,        /* AVX2 and FMA */
   ATTN_ISA_AVX512,      /* AVX-512 F, BW, DQ, VL */
   ATTN_ISA_AVX512_BF16, /* and AVX512-BF16: bf16 problems in bf16 arithmetic */
+  ATTN_ISA_NEON,        /* AArch64 Advanced SIMD */
   ATTN_ISA_COUNT
 } attn_isa;
 
@@ -350,7 +351,7 @@ typedef struct attn_config {
   int64_t flash_min_seq_len; /* flash backends only from this seq_kv on; 0: no minimum */
   bool deterministic;        /* only implementations whose results repeat bit for bit */
   bool debug;                /* always math */
-  attn_isa isa;              /* highest ISA level to use; auto: the best this CPU has */
+  attn_isa isa;              /* highest ISA level to use, of this architecture; auto: the best */
   bool ignore_environment;   /* do not read ATTN_* variables */
   bool no_measure;           /* do not measure peak and bandwidth (about 20 ms, once a process) */
 

@@ -29,7 +29,7 @@ typedef struct attn_capability {
   attn_capability_source source;
   int device_index;   /* among devices of this type; detected ones only */
   char name[64];      /* "NVIDIA H100 80GB HBM3", "AMD EPYC 9xx5"; a profile's name */
-  char arch[32];      /* "Hopper", "gfx942", "apple8"; the CPU's best ISA level here */
+  char arch[32];      /* "Hopper", "gfx942", "apple8"; a CPU's ISA level, extensions */
   int compute_major, compute_minor; /* CUDA compute capability; 0.0 elsewhere */
   int64_t memory_total;             /* bytes; on the CPU within the cgroup's limit */
   int64_t memory_available;         /* bytes at detection */
@@ -74,7 +74,8 @@ typedef enum attn_isa_flag {
   ATTN_CPU_ARM_DOT = 1 << 17,
   ATTN_CPU_ARM_BF16 = 1 << 18,
   ATTN_CPU_ARM_I8MM = 1 << 19,
-  ATTN_CPU_SVE = 1 << 20
+  ATTN_CPU_SVE = 1 << 20,
+  ATTN_CPU_ARM_FP16 = 1 << 21 /* arithmetic, not conversions alone */
 } attn_isa_flag;
 
 /* "avx512bf16", ...; NULL unless exactly one known bit is set. Thread-safe. */

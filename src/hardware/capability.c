@@ -114,6 +114,8 @@ const char *attn_isa_flag_name(int flag) {
     return "arm_i8mm";
   case ATTN_CPU_SVE:
     return "sve";
+  case ATTN_CPU_ARM_FP16:
+    return "arm_fp16";
   default:
     return NULL;
   }

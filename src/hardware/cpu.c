@@ -18,18 +18,22 @@ attn_isa hardware_isa(int flags) {
   if ((flags & bf16) == bf16) return ATTN_ISA_AVX512_BF16;
   if ((flags & avx512) == avx512) return ATTN_ISA_AVX512;
   if ((flags & avx2) == avx2) return ATTN_ISA_AVX2;
+  if (flags & ATTN_CPU_NEON) return ATTN_ISA_NEON;
   return ATTN_ISA_SCALAR;
 }
 
-void hardware_arch(int flags, char *arch, size_t size) {
+void hardware_arch(int flags, int sve_bits, char *arch, size_t size) {
   static const struct {
     int flags;
     const char *word;
   } words[] = {
-    { ATTN_CPU_NEON, "neon" },       { ATTN_CPU_AVX512BF16 | ATTN_CPU_ARM_BF16, "bf16" },
-    { ATTN_CPU_AVX512FP16, "fp16" }, { ATTN_CPU_AVX512VNNI | ATTN_CPU_AVXVNNI, "vnni" },
-    { ATTN_CPU_ARM_DOT, "dot" },     { ATTN_CPU_ARM_I8MM, "i8mm" },
-    { ATTN_CPU_SVE, "sve" },         { ATTN_CPU_AMX_TILE, "amx" },
+    { ATTN_CPU_AVX512BF16 | ATTN_CPU_ARM_BF16, "bf16" },
+    { ATTN_CPU_AVX512FP16 | ATTN_CPU_ARM_FP16, "fp16" },
+    { ATTN_CPU_AVX512VNNI | ATTN_CPU_AVXVNNI, "vnni" },
+    { ATTN_CPU_ARM_DOT, "dot" },
+    { ATTN_CPU_ARM_I8MM, "i8mm" },
+    { ATTN_CPU_AMX_TILE, "amx" },
+    { ATTN_CPU_SVE, "sve" },
   };
   const char *level = attn_isa_name(hardware_isa(flags & ~ATTN_CPU_AVX512BF16)); // a word of its own
   int length = snprintf(arch, size, "%s", level ? level : "scalar");
@@ -38,6 +42,8 @@ void hardware_arch(int flags, char *arch, size_t size) {
     int n = snprintf(arch + length, size - (size_t)length, " %s", words[i].word);
     length = n < 0 ? n : length + n;
   }
+  if (flags & ATTN_CPU_SVE && sve_bits > 0 && length > 0 && (size_t)length < size)
+    snprintf(arch + length, size - (size_t)length, "%d", sve_bits);
 }
 
 static attn_known known(bool yes) { return yes ? ATTN_YES : ATTN_NO; }
@@ -70,19 +76,17 @@ void hardware_cpu_detect(attn_capability *cpu) {
                         .unified_memory = ATTN_YES };
   hardware_notes notes = hardware_notes_of(&c);
   hardware_x86_detect(&c);
-  hardware_arm_detect(&c);
+  int sve_bits = hardware_arm_detect(&c);
   if (c.isa_flags == 0) hardware_note(notes, "instruction sets unreadable on this architecture");
   if (c.name[0] == '\0') hardware_note(notes, "CPU name unreadable");
   c.isa = hardware_isa(c.isa_flags);
-  hardware_arch(c.isa_flags, c.arch, sizeof c.arch);
+  hardware_arch(c.isa_flags, sve_bits, c.arch, sizeof c.arch);
   if (c.isa_flags != 0) {
     c.tensor_cores = known(c.isa_flags & (ATTN_CPU_AMX_BF16 | ATTN_CPU_AMX_INT8));
-    c.f16 = known(c.isa_flags & ATTN_CPU_AVX512FP16);
+    c.f16 = known(c.isa_flags & (ATTN_CPU_AVX512FP16 | ATTN_CPU_ARM_FP16));
     c.bf16 = known(c.isa_flags & (ATTN_CPU_AVX512BF16 | ATTN_CPU_AMX_BF16 | ATTN_CPU_ARM_BF16));
     c.f8 = ATTN_NO;
   }
-  /* No bit read here says it, and every 64-bit Apple and many Arm cores have it. */
-  if (c.isa_flags & ATTN_CPU_NEON) c.f16 = ATTN_UNKNOWN;
 
   hardware_topology topology;
   hardware_topology_detect(&topology, notes);

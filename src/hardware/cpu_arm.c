@@ -9,6 +9,7 @@
 int hardware_arm_flags(unsigned long hwcap, unsigned long hwcap2) {
   int flags = 0;
   if (hwcap & (1ul << 1)) flags |= ATTN_CPU_NEON;       /* ASIMD */
+  if (hwcap & (1ul << 10)) flags |= ATTN_CPU_ARM_FP16;  /* ASIMDHP */
   if (hwcap & (1ul << 20)) flags |= ATTN_CPU_ARM_DOT;   /* ASIMDDP */
   if (hwcap & (1ul << 22)) flags |= ATTN_CPU_SVE;       /* SVE */
   if (hwcap2 & (1ul << 13)) flags |= ATTN_CPU_ARM_I8MM; /* I8MM */
@@ -54,12 +55,22 @@ void hardware_arm_name(const char *cpuinfo, char *name, size_t size) {
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
-void hardware_arm_detect(attn_capability *cpu) {
+static int sve_bits(void) {
+#if defined(PR_SVE_GET_VL)
+  int length = prctl(PR_SVE_GET_VL); /* bytes in the low half, inheritance above */
+  if (length > 0) return 8 * (length & 0xffff);
+#endif
+  return 0;
+}
+
+int hardware_arm_detect(attn_capability *cpu) {
   char text[4096];
   cpu->isa_flags = hardware_arm_flags(getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
   if (hardware_file_read("", "/proc/cpuinfo", text, sizeof text) > 0)
     hardware_arm_name(text, cpu->name, sizeof cpu->name);
+  return cpu->isa_flags & ATTN_CPU_SVE ? sve_bits() : 0;
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -70,8 +81,9 @@ static bool has(const char *key) {
   return sysctlbyname(key, &value, &size, NULL, 0) == 0 && value == 1;
 }
 
-void hardware_arm_detect(attn_capability *cpu) {
+int hardware_arm_detect(attn_capability *cpu) {
   cpu->isa_flags = ATTN_CPU_NEON;
+  if (has("hw.optional.arm.FEAT_FP16")) cpu->isa_flags |= ATTN_CPU_ARM_FP16;
   if (has("hw.optional.arm.FEAT_DotProd")) cpu->isa_flags |= ATTN_CPU_ARM_DOT;
   if (has("hw.optional.arm.FEAT_BF16")) cpu->isa_flags |= ATTN_CPU_ARM_BF16;
   if (has("hw.optional.arm.FEAT_I8MM")) cpu->isa_flags |= ATTN_CPU_ARM_I8MM;
@@ -79,7 +91,11 @@ void hardware_arm_detect(attn_capability *cpu) {
   size_t size = sizeof brand - 1;
   if (sysctlbyname("machdep.cpu.brand_string", brand, &size, NULL, 0) == 0)
     hardware_text_copy(cpu->name, sizeof cpu->name, brand);
+  return 0;
 }
 #else
-void hardware_arm_detect(attn_capability *cpu) { (void)cpu; }
+int hardware_arm_detect(attn_capability *cpu) {
+  (void)cpu;
+  return 0;
+}
 #endif

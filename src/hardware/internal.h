@@ -61,14 +61,15 @@ int hardware_arm_flags(unsigned long hwcap, unsigned long hwcap2);
 /* "Arm Neoverse V1" from the first processor of /proc/cpuinfo's text; "" when not known. */
 void hardware_arm_name(const char *cpuinfo, char *name, size_t size);
 
-/* Of this CPU; both do nothing on the other's architecture. */
+/* Of this CPU; both do nothing on the other's architecture. hardware_arm_detect returns the bits of
+ * an SVE vector as this process has them, 0 if there are none or it cannot tell. */
 void hardware_x86_detect(attn_capability *cpu);
-void hardware_arm_detect(attn_capability *cpu);
+int hardware_arm_detect(attn_capability *cpu);
 
 /* Best level that the library has kernels for. */
 attn_isa hardware_isa(int flags);
-/* "avx512 bf16 vnni" */
-void hardware_arch(int flags, char *arch, size_t size);
+/* "avx512 bf16 vnni", "neon bf16 fp16 dot i8mm sve256"; sve_bits 0: not known. */
+void hardware_arch(int flags, int sve_bits, char *arch, size_t size);
 
 /* Bytes of memory within the process's cgroup limits. 0 when unknown. */
 typedef struct hardware_memory {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Levels, oldest to newest. A new ISA is its kernels' folder and a line here. */
+/* This architecture's levels, oldest to newest. A new ISA is its kernels and a line here. */
 #if defined(__x86_64__)
 static bool has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -15,17 +15,19 @@ static bool has_avx512(void) {
 }
 static bool has_avx512_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #endif
-static bool has_scalar(void) { return true; }
+static bool has_base(void) { return true; }
 
 static const struct level {
   const kernel_table *table;
   bool (*supported)(void);
 } levels[] = {
-  { &kernel_scalar, has_scalar },
+  { &kernel_scalar, has_base },
 #if defined(__x86_64__)
   { &kernel_avx2, has_avx2 },
   { &kernel_avx512, has_avx512 },
   { &kernel_avx512_bf16, has_avx512_bf16 },
+#elif defined(__aarch64__)
+  { &kernel_neon, has_base }, // every AArch64 CPU has it
 #endif
 };
 enum { LEVELS = sizeof(levels) / sizeof(levels[0]) };
@@ -47,11 +49,11 @@ static void check_levels(void) {
 const kernel_table *kernel_best(attn_isa highest) {
   pthread_once(&once, check_levels);
   const kernel_table *best = &kernel_scalar;
-  for (int i = 0; i < LEVELS; i++)
-    if (state[i].supported && !state[i].fault &&
-        (highest == ATTN_ISA_AUTO || levels[i].table->isa <= highest))
-      best = levels[i].table;
-  return best;
+  for (int i = 0; i < LEVELS; i++) {
+    if (state[i].supported && !state[i].fault) best = levels[i].table;
+    if (levels[i].table->isa == highest) return best;
+  }
+  return highest == ATTN_ISA_AUTO ? best : &kernel_scalar; // another architecture's level
 }
 
 const kernel_table *kernel_exact(attn_isa isa) {

@@ -118,10 +118,12 @@ extern const kernel_pairs
     kernel_pairs_scalar; /* what pairs mean; in no level, f32 is as fast there */
 #if defined(__x86_64__)
 extern const kernel_table kernel_avx2, kernel_avx512, kernel_avx512_bf16;
+#elif defined(__aarch64__)
+extern const kernel_table kernel_neon;
 #endif
 
 /* The newest level, at most `highest` (AUTO: no limit), that this CPU runs and that passed its
- * self-check. Never NULL: scalar always works. Thread-safe. */
+ * self-check; scalar where `highest` is of another architecture. Never NULL. Thread-safe. */
 const kernel_table *kernel_best(attn_isa highest);
 /* That level exactly, or NULL. */
 const kernel_table *kernel_exact(attn_isa isa);

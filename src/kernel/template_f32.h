@@ -7,6 +7,8 @@
  *   NARROW_KEYS_2, _4        keys of a narrow score group for 2 and 4 rows
  *   NARROW_COLS_4            vectors of value columns of a narrow group for 4 rows
  *   PAIRS                    if its vector words include those of template_pairs.h
+ * and, where K and V are better read a vector at a time than by a broadcast an element,
+ *   ELEMENTS, vf_element     elements read at once; p[i] in every lane, where p[0 .. n) may be read
  */
 #include "kernel/kernel.h"
 
@@ -14,6 +16,14 @@
 
 #define UNROLL _Pragma("GCC unroll 32")
 enum { GROUP_MAX = 32 };
+
+#ifndef ELEMENTS
+#define ELEMENTS 1
+INLINE vf vf_element(const float *p, int i, int n) {
+  (void)n;
+  return vf_set1(p[i]);
+}
+#endif
 
 /* 2^x for x <= 0 and 2^x - 1: minimax polynomials of 2^r - 1 over r in [-1/2, 1/2], r times degree 5,
  * fitted by Remez exchange for relative error in 2^r with p(0) = 1; 2.6e-9 in exact arithmetic, 8.4e-8
@@ -50,18 +60,26 @@ static void load_queries(const float *const *rows, int vectors, int64_t dim, flo
     }
 }
 
+INLINE void scores_steps(const float *k, int64_t ldk, const float *qt, const int steps,
+                         const int nv, const int nk, vf sum[GROUP_MAX][KERNEL_MAX_VECTORS]) {
+  UNROLL for (int c = 0; c < steps; c++) {
+    vf q[KERNEL_MAX_VECTORS];
+    UNROLL for (int v = 0; v < nv; v++) q[v] = vf_load(qt + (c * nv + v) * VW);
+    UNROLL for (int j = 0; j < nk; j++) {
+      vf x = vf_element(k + j * ldk, c, steps);
+      UNROLL for (int v = 0; v < nv; v++) sum[j][v] = vf_fma(x, q[v], sum[j][v]);
+    }
+  }
+}
+
 INLINE void scores_group(const float *k, int64_t ldk, const float *qt, int64_t dim, const int nv,
                          const int nk, float *p, vf max[KERNEL_MAX_VECTORS]) {
   vf sum[GROUP_MAX][KERNEL_MAX_VECTORS];
   UNROLL for (int j = 0; j < nk; j++) UNROLL for (int v = 0; v < nv; v++) sum[j][v] = vf_zero();
-  for (int64_t c = 0; c < dim; c++) {
-    vf q[KERNEL_MAX_VECTORS];
-    UNROLL for (int v = 0; v < nv; v++) q[v] = vf_load(qt + (c * nv + v) * VW);
-    UNROLL for (int j = 0; j < nk; j++) {
-      vf x = vf_set1(k[j * ldk + c]);
-      UNROLL for (int v = 0; v < nv; v++) sum[j][v] = vf_fma(x, q[v], sum[j][v]);
-    }
-  }
+  int64_t c = 0;
+  for (; c + ELEMENTS <= dim; c += ELEMENTS)
+    scores_steps(k + c, ldk, qt + c * nv * VW, ELEMENTS, nv, nk, sum);
+  for (; ELEMENTS > 1 && c < dim; c++) scores_steps(k + c, ldk, qt + c * nv * VW, 1, nv, nk, sum);
   UNROLL for (int j = 0; j < nk; j++) UNROLL for (int v = 0; v < nv; v++) {
     max[v] = vf_max(sum[j][v], max[v]);
     vf_store(p + (j * nv + v) * VW, sum[j][v]);
@@ -202,7 +220,7 @@ INLINE void values_group(const float *v, int64_t ldv, int keys, const float *p, 
     vf w[KERNEL_MAX_VECTORS];
     UNROLL for (int u = 0; u < nv; u++) w[u] = vf_load(p + (j * nv + u) * VW);
     UNROLL for (int c = 0; c < nc; c++) {
-      vf x = vf_set1(v[c]);
+      vf x = vf_element(v, c, nc);
       UNROLL for (int u = 0; u < nv; u++) {
         vf y = mask ? vf_and_bits(x, vi_loadu(mask + (j * nv + u) * VW)) : x;
         sum[c][u] = vf_fma(y, w[u], sum[c][u]);

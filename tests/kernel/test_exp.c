@@ -19,25 +19,26 @@ static float from_bits(uint32_t bits) {
   return x;
 }
 
-/* p = exp(x - 0) for lanes of x <= 0 */
+/* p = exp(x - 0) for the lanes of a whole tile, x <= 0 */
 static void exponentials(const kernel_table *t, float *x, bool natural) {
   _Alignas(64) float zero[KERNEL_MAX_LANES] = { 0 }, alpha[KERNEL_MAX_LANES], sum[KERNEL_MAX_LANES];
   memset(sum, 0, sizeof(sum));
-  t->softmax(x, 1, 1, zero, zero, alpha, sum, natural);
+  t->softmax(x, 1, KERNEL_MAX_VECTORS, zero, zero, alpha, sum, natural);
 }
 
 static double worst_error(const kernel_table *t, bool natural) {
   double worst = 0;
+  int lanes = KERNEL_MAX_VECTORS * t->width;
   _Alignas(64) float x[KERNEL_MAX_LANES], e[KERNEL_MAX_LANES];
   double lowest = natural ? -126 * 0.69314718055994531 : -126;
-  for (uint32_t bits = 0x80000000u; from_bits(bits) > lowest; bits += STEP * (uint32_t)t->width) {
-    for (int i = 0; i < t->width; i++) {
+  for (uint32_t bits = 0x80000000u; from_bits(bits) > lowest; bits += STEP * (uint32_t)lanes) {
+    for (int i = 0; i < lanes; i++) {
       x[i] = from_bits(bits + STEP * (uint32_t)i);
       if (!((double)x[i] > lowest)) x[i] = -1;
       e[i] = x[i];
     }
     exponentials(t, e, natural);
-    for (int i = 0; i < t->width; i++) {
+    for (int i = 0; i < lanes; i++) {
       double exact = natural ? exp((double)x[i]) : exp2((double)x[i]);
       worst = fmax(worst, fabs((double)e[i] / exact - 1));
     }

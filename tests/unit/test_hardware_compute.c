@@ -95,7 +95,7 @@ static void test_every_isa_flag_has_its_own_name(void **state) {
     for (int i = 0; i < count; i++) assert_string_not_equal(name, names[i]);
     names[count++] = name;
   }
-  assert_int_equal(count, 21);
+  assert_int_equal(count, 22);
   assert_string_equal(attn_isa_flag_name(ATTN_CPU_AVX512BF16), "avx512bf16");
   assert_null(attn_isa_flag_name(0));
   assert_null(attn_isa_flag_name(ATTN_CPU_AVX | ATTN_CPU_AVX2));

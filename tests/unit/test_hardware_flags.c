@@ -100,29 +100,35 @@ static void test_the_level_needs_all_of_its_parts(void **state) {
                            ATTN_CPU_AVX512VL };
   for (size_t i = 0; i < 4; i++)
     assert_int_equal(hardware_isa((AVX2 | AVX512) & ~parts512[i]), ATTN_ISA_AVX2);
-  assert_int_equal(hardware_isa(ATTN_CPU_NEON | ATTN_CPU_SVE), ATTN_ISA_SCALAR);
+  assert_int_equal(hardware_isa(ATTN_CPU_NEON | ATTN_CPU_SVE), ATTN_ISA_NEON);
+  assert_int_equal(hardware_isa(ATTN_CPU_SVE | ATTN_CPU_ARM_BF16), ATTN_ISA_SCALAR);
 }
 
 static void test_arch_names_level_and_extensions(void **state) {
   (void)state;
   char arch[32], cut[8];
-  hardware_arch(AVX2 | AVX512 | ATTN_CPU_AVX512BF16 | ATTN_CPU_AVX512VNNI, arch, sizeof arch);
+  hardware_arch(AVX2 | AVX512 | ATTN_CPU_AVX512BF16 | ATTN_CPU_AVX512VNNI, 0, arch, sizeof arch);
   assert_string_equal(arch, "avx512 bf16 vnni");
-  hardware_arch(AVX2, arch, sizeof arch);
+  hardware_arch(AVX2, 0, arch, sizeof arch);
   assert_string_equal(arch, "avx2");
-  hardware_arch(AVX2 | AVX512 | AVX512_MORE | AMX, arch, sizeof arch);
+  hardware_arch(AVX2 | AVX512 | AVX512_MORE | AMX, 0, arch, sizeof arch);
   assert_string_equal(arch, "avx512 bf16 fp16 vnni amx");
-  hardware_arch(ATTN_CPU_NEON | ATTN_CPU_ARM_DOT | ATTN_CPU_ARM_BF16 | ATTN_CPU_ARM_I8MM |
-                    ATTN_CPU_SVE,
-                arch, sizeof arch);
-  assert_string_equal(arch, "scalar neon bf16 dot i8mm sve");
-  hardware_arch(AVX2 | AVX512 | AVX512_MORE, cut, sizeof cut);
+  hardware_arch(ATTN_CPU_NEON, 256, arch, sizeof arch);
+  assert_string_equal(arch, "neon");
+  const int arm = ATTN_CPU_NEON | ATTN_CPU_ARM_DOT | ATTN_CPU_ARM_BF16 | ATTN_CPU_ARM_I8MM |
+                  ATTN_CPU_ARM_FP16 | ATTN_CPU_SVE;
+  hardware_arch(arm, 0, arch, sizeof arch);
+  assert_string_equal(arch, "neon bf16 fp16 dot i8mm sve");
+  hardware_arch(arm, 2048, arch, sizeof arch);
+  assert_string_equal(arch, "neon bf16 fp16 dot i8mm sve2048");
+  hardware_arch(AVX2 | AVX512 | AVX512_MORE, 0, cut, sizeof cut);
   assert_int_equal(strlen(cut), sizeof cut - 1);
 }
 
 static void test_arm_words(void **state) {
   (void)state;
   assert_int_equal(hardware_arm_flags(0, 0), 0);
+  assert_int_equal(hardware_arm_flags(1ul << 10, 0), ATTN_CPU_ARM_FP16);
   assert_int_equal(hardware_arm_flags(1ul << 1 | 1ul << 20 | 1ul << 22, 1ul << 13 | 1ul << 14),
                    ATTN_CPU_NEON | ATTN_CPU_ARM_DOT | ATTN_CPU_SVE | ATTN_CPU_ARM_I8MM |
                        ATTN_CPU_ARM_BF16);

@@ -38,7 +38,7 @@ static void test_facts_are_complete_and_plausible(void **state) {
       assert_true(p->isa >= ATTN_ISA_AVX512);
       assert_int_equal(hardware_isa(p->isa_flags), p->isa);
       char arch[sizeof p->arch];
-      hardware_arch(p->isa_flags, arch, sizeof arch);
+      hardware_arch(p->isa_flags, 0, arch, sizeof arch);
       assert_string_equal(arch, p->arch);
       assert_int_equal(p->cores_total, p->compute_units);
       assert_true(p->l1_bytes >= 32 << 10 && p->l2_bytes > p->l1_bytes &&

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* AVX2: 16 registers hold 4 x 2 accumulators beside operands (6 x 2 spills with gcc 12), 10 x 1. */
-#if defined(__AVX2__)
 #include "kernel/x86/vector_avx2.h"
 
 #define ISA_ID ATTN_ISA_AVX2
@@ -14,4 +13,3 @@
 #define NARROW_KEYS_4 2
 #define NARROW_COLS_4 2
 #include "kernel/template_f32.h"
-#endif

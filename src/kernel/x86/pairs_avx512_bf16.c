@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* AVX-512 with bf16 arithmetic; the f32 kernels are those of f32_avx512.c. */
-#if defined(__AVX512BF16__)
 #include "kernel/x86/vector_avx512_bf16.h"
 
 #define ISA_ID ATTN_ISA_AVX512_BF16
@@ -15,4 +14,3 @@
 #define NARROW_KEYS_4 4
 #define NARROW_COLS_4 4
 #include "kernel/template_f32.h"
-#endif
