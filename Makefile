@@ -4,7 +4,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 DATA := examples/data/minilm
 
-.PHONY: all setup build run test test-quick bench install format clean
+.PHONY: all setup build run test test-quick test-arm bench install format clean
 all: build
 
 setup:
@@ -26,6 +26,11 @@ test: build
 
 test-quick: build
 	@BUILD=$(BUILD) JOBS=$(JOBS) tools/run_tests.sh release
+
+# Built for AArch64 and run by qemu, with every extension of its CPU and with the base level alone.
+test-arm: setup
+	@tools/setup_arm.sh $(BUILD)/arm-sysroot
+	@BUILD=$(BUILD) JOBS=$(JOBS) tools/run_tests.sh arm
 
 bench: build
 	@$(BUILD)/bin/attn bench --file bench/shapes.txt --backend all

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the test suites named (release, asan, tsan) and ends with one line of totals.
+# Builds and runs the test suites named (release, asan, tsan, arm) and ends with one line of totals.
 set -u
 build=${BUILD:-build} jobs=${JOBS:-2}
 passed=0 failed=0
@@ -39,6 +39,12 @@ for suite in "$@"; do
       if build_suite tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DATTN_SANITIZE=thread \
        ; then
         TSAN_OPTIONS=halt_on_error=1 run_suite tsan "$build/tsan" -L threads
+      else failed=$((failed + 1)); fi ;;
+    arm)
+      if build_suite arm -DCMAKE_BUILD_TYPE=Release -DATTN_HWLOC=OFF \
+          -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DATTN_SYSROOT="$PWD/$build/arm-sysroot"; then
+        QEMU_CPU=max run_suite arm "$build/arm"
+        QEMU_CPU=cortex-a72 run_suite arm-base "$build/arm" -R 'test_kernels|verify_sweep'
       else failed=$((failed + 1)); fi ;;
     *) echo "run_tests: no suite \"$suite\"" >&2; exit 2 ;;
   esac

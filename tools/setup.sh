@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building and testing need and is missing. Debian and its relatives; elsewhere it only
-# says what to install.
+# Installs what building and testing need, or the packages named, where missing. Debian and its
+# relatives; elsewhere it only says what to install.
 set -eu
-packages="gcc libc6-dev make cmake ninja-build pkg-config libhwloc-dev libjansson-dev zlib1g-dev libcmocka-dev"
+packages=${*:-gcc libc6-dev make cmake ninja-build pkg-config libhwloc-dev libjansson-dev zlib1g-dev libcmocka-dev}
 
 missing=
 if command -v dpkg-query >/dev/null 2>&1; then
