@@ -61,6 +61,7 @@ typedef struct engine_call {
   float query_scale;
   const dtype_info *q_type, *out_type, *mask_type;
   bool q_direct, out_direct;
+  bool far;        /* queries come from memory, not from a cache */
   engine_side k, v;
 } engine_call;
 

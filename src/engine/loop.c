@@ -8,6 +8,8 @@
 #include "core/size.h"
 #include "engine/internal.h"
 
+enum { FAR_ELEMENTS = 1 << 18 }; /* of Q: what an L2 cache holds beside K and V */
+
 static int64_t round_up(int64_t bytes) {
   return (bytes + KERNEL_ALIGN - 1) / KERNEL_ALIGN * KERNEL_ALIGN;
 }
@@ -116,6 +118,7 @@ void engine_call_init(engine_call *call, const backend_plan *plan, engine_tiles 
     .mask_type = dtype_get(p->mask_dtype),
     .q_direct = query_direct(p, tiles),
     .out_direct = out_direct(p),
+    .far = (double)p->batch * (double)p->heads_q * (double)p->seq_q * (double)p->head_dim > FAR_ELEMENTS,
     .k = side_get(p, io, false, tiles),
     .v = side_get(p, io, true, tiles),
   };
@@ -192,12 +195,7 @@ static void run_blocks(const engine_call *call, const engine_item *item, int til
 }
 
 bool engine_tile_nonfinite(const engine_call *call, const engine_tile *tile) {
-  uint32_t sum = 0, bits; // adding one exponent step carries into the sign where all bits are set
-  for (int64_t i = 0; i < engine_tile_floats(call); i++) {
-    memcpy(&bits, &tile->ot[i], sizeof(bits));
-    sum |= (bits & 0x7fffffffu) + 0x00800000u;
-  }
-  return sum >> 31;
+  return call->kernels->nonfinite(tile->ot, engine_tile_floats(call));
 }
 
 static bool any_nonfinite(const engine_call *call, int tiles, const engine_scratch *scratch) {

@@ -151,6 +151,13 @@ static void load_narrow(const engine_call *call, const float *const *rows, engin
   }
 }
 
+/* Reads a line at a time what transposing would wait for line by line: it takes one of each row in turn,
+ * so memory never streams. Loads, as hints did not start the stream (docs/performance.md). */
+static void fetch_rows(const void *const *rows, int count, int64_t bytes) {
+  for (int i = 0; i < count; i++)
+    for (int64_t b = 0; b < bytes; b += KERNEL_ALIGN) (void)((volatile const char *)rows[i])[b];
+}
+
 void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t head, int64_t row,
                       int64_t row_end, const engine_scratch *scratch, engine_tile *tile) {
   const attn_problem *p = call->problem;
@@ -175,6 +182,8 @@ void engine_tile_load(const engine_call *call, const engine_sequence *s, int64_t
       for (int64_t c = 0; c < p->head_dim; c++) dst[c] *= scale;
     }
   }
+  if (call->far && call->q_direct)
+    fetch_rows(rows, tile->used, p->head_dim * call->q_type->block_bytes);
   if (p->alibi)
     for (int lane = 0; lane < call->lanes; lane++)
       tile->slope[lane] =

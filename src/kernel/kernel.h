@@ -90,6 +90,9 @@ typedef struct kernel_table {
   void (*values_masked)(const float *v, int64_t ldv, int keys, const float *p, const uint32_t *alive,
                         int64_t dim, int vectors, const float *alpha, float *ot);
 
+  /* Whether any of n numbers is NaN or infinite; x as a tile buffer. */
+  bool (*nonfinite)(const float *x, int64_t n);
+
   /* rows[lane][c] = factor[lane] * ot[c][lane]; NULL rows are skipped. */
   void (*store_rows)(const float *ot, int64_t dim, int vectors, const float *factor,
                      float *const *rows);

@@ -99,6 +99,12 @@ static void values(const float *v, int64_t ldv, int keys, const float *p, int64_
   values_if(v, ldv, keys, p, NULL, dim, vectors, alpha, ot);
 }
 
+static bool nonfinite(const float *x, int64_t n) {
+  bool any = false;
+  for (int64_t i = 0; i < n; i++) any |= !isfinite(x[i]);
+  return any;
+}
+
 static void store_rows(const float *ot, int64_t dim, int vectors, const float *factor,
                        float *const *rows) {
   int lanes = vectors * WIDTH;
@@ -159,6 +165,7 @@ const kernel_table kernel_scalar = {
   .values = values,
   .alive = alive,
   .values_masked = values_if,
+  .nonfinite = nonfinite,
   .store_rows = store_rows,
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,

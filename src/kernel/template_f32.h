@@ -264,6 +264,23 @@ static void values_masked(const float *v, int64_t ldv, int keys, const float *p,
     values_all(v, ldv, keys, p, mask, dim, 1, 4, alpha, ot);
 }
 
+/* x - x is 0 for finite x and NaN for others, and NaN stays in a sum. */
+static bool nonfinite(const float *x, int64_t n) {
+  vf sum[4] = { vf_zero(), vf_zero(), vf_zero(), vf_zero() };
+  float lanes[4];
+  int64_t i = 0;
+  for (; i + 4 * VW <= n; i += 4 * VW) UNROLL for (int u = 0; u < 4; u++) {
+    vf y = vf_load(x + i + u * VW);
+    sum[u] = vf_add(sum[u], vf_sub(y, y));
+  }
+  for (; i < n; i += VW) {
+    vf y = vf_load_part(x + i, n - i < VW ? n - i : VW);
+    sum[0] = vf_add(sum[0], vf_sub(y, y));
+  }
+  vf_sum4(sum, lanes);
+  return isnan(lanes[0] + lanes[1] + lanes[2] + lanes[3]);
+}
+
 static void store_rows(const float *ot, int64_t dim, int vectors, const float *factor,
                        float *const *rows) {
   const int64_t lanes = (int64_t)vectors * VW;
@@ -300,6 +317,7 @@ const kernel_table TABLE = {
   .values = values,
   .alive = alive,
   .values_masked = values_masked,
+  .nonfinite = nonfinite,
   .store_rows = store_rows,
   .narrow_scores = narrow_scores,
   .narrow_values = narrow_values,

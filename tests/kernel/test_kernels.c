@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,6 +359,17 @@ static void special_round(const kernel_table *t) {
   }
 }
 
+/* One bad number anywhere is seen, and the largest finite ones are not. */
+static void nonfinite_round(const kernel_table *t) {
+  int64_t n = random_int(&state, 1, MAX_COUNT);
+  guarded g = guarded_new((size_t)(n + 15) / 16 * 64);
+  for (int64_t i = 0; i < n; i++) f(g)[i] = i % 3 ? value_of(12, 0, i) : i % 2 ? FLT_MAX : -FLT_MAX;
+  assert_false(t->nonfinite(g.data, n));
+  f(g)[random_int(&state, 0, n - 1)] = n % 2 ? NAN : n % 4 ? INFINITY : -INFINITY;
+  assert_true(t->nonfinite(g.data, n));
+  guarded_free(&g);
+}
+
 static void for_each_level(void (*round)(const kernel_table *), int rounds) {
   attn_kernel_info levels[8];
   int count = attn_kernels(levels, 8);
@@ -389,6 +401,11 @@ static void test_narrow_kernels(void **unused) {
 static void test_narrowing_conversion(void **unused) {
   (void)unused;
   for_each_level(narrow_conversion_round, 20 * ROUNDS);
+}
+
+static void test_nonfinite(void **unused) {
+  (void)unused;
+  for_each_level(nonfinite_round, ROUNDS);
 }
 
 static void test_nan_scores(void **unused) {
@@ -437,6 +454,7 @@ int main(void) {
     cmocka_unit_test(test_masked_values_keep_poison_out),
     cmocka_unit_test(test_narrow_kernels),
     cmocka_unit_test(test_narrowing_conversion),
+    cmocka_unit_test(test_nonfinite),
     cmocka_unit_test(test_nan_scores),
     cmocka_unit_test(test_selfcheck_catches_a_wrong_kernel),
   };
