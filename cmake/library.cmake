@@ -23,7 +23,8 @@ add_library(attn_objects OBJECT ${ATTN_SOURCES})
 target_include_directories(attn_objects
   PUBLIC ${CMAKE_SOURCE_DIR}/include
   PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
-target_compile_definitions(attn_objects PRIVATE _GNU_SOURCE ATTN_VERSION_STRING="${PROJECT_VERSION}")
+target_compile_definitions(attn_objects PRIVATE _GNU_SOURCE ATTN_VERSION_STRING="${PROJECT_VERSION}"
+  ATTN_SYSTEM_WISDOM="${CMAKE_INSTALL_FULL_SYSCONFDIR}/attn/wisdom")
 
 # Kernels of one ISA are compiled for that ISA alone; dispatch decides at run time.
 function(attn_isa_flags suffix)

@@ -21,8 +21,8 @@ allow hardware "core"
 allow engine "core kernel backend"
 allow backend "core kernel engine"
 allow select "core kernel backend"
-allow tune "core kernel backend select"
-allow api "core kernel backend hardware select tune"
+allow wisdom "core hardware select"
+allow api "core kernel backend hardware select wisdom"
 for file in $(find cli examples -name '*.[ch]'); do
   for room in $(sed -n 's|^#include "\([a-z_0-9]*\)/.*|\1|p' "$file" | sort -u); do
     case $room in

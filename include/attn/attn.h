@@ -325,6 +325,14 @@ typedef enum attn_autotune {
   ATTN_AUTOTUNE_COUNT
 } attn_autotune;
 
+/* Measurements and calibrations in files (wisdom.h). */
+typedef enum attn_wisdom_use {
+  ATTN_WISDOM_LOAD = 0, /* read when the context is made, written by attn_wisdom_save alone */
+  ATTN_WISDOM_OFF,      /* no file is touched, attn_wisdom_* functions fail */
+  ATTN_WISDOM_AUTOSAVE, /* also written when the context is destroyed; a failure is logged */
+  ATTN_WISDOM_USE_COUNT
+} attn_wisdom_use;
+
 typedef enum attn_isa {
   ATTN_ISA_AUTO = 0,
   ATTN_ISA_SCALAR,
@@ -355,6 +363,9 @@ typedef struct attn_config {
   bool ignore_environment;   /* do not read ATTN_* variables */
   bool no_measure;           /* do not measure peak and bandwidth (about 20 ms, once a process) */
 
+  attn_wisdom_use wisdom;
+  const char *wisdom_path;   /* file to read and write in place of the user's; "": no files. Copied */
+
   /* Select for this hardware in place of what is detected ("what if"): plans cannot be made.
    * Copied. NULL: detected. */
   const struct attn_capability *capability;
@@ -369,7 +380,7 @@ typedef struct attn_config {
 typedef struct attn_context attn_context;
 
 /* Detects the hardware and makes a context; config NULL is all defaults, and is copied. The
- * environment (ATTN_BACKEND, ATTN_ISA, ATTN_NUM_THREADS, ATTN_VERBOSE) fills fields left at their
+ * environment (ATTN_BACKEND, ATTN_ISA, ATTN_NUM_THREADS, ATTN_VERBOSE, ATTN_WISDOM) fills fields left at their
  * default, unless ignore_environment. Destroy with attn_context_destroy. Threads start at the first
  * call that needs them. A context is thread-safe. */
 ATTN_API attn_status attn_context_create(const attn_config *config, attn_context **context);

@@ -51,7 +51,21 @@ static attn_status read_environment(attn_context *c) {
   if (!status && (text = getenv("ATTN_ISA")) && *text && !c->config.isa &&
       attn_isa_from_name(text, &c->config.isa))
     return core_fail(ATTN_ERROR_VALUE, "environment variable ATTN_ISA: no ISA level \"%s\"", text);
+  if (!status && !c->config.wisdom_path && (text = getenv("ATTN_WISDOM")))
+    c->config.wisdom_path = text;
   return status;
+}
+
+/* The caller's text, or the environment's, need not last. */
+static attn_status keep_wisdom_path(attn_context *c) {
+  const char *path = c->config.wisdom_path;
+  if (!path) return ATTN_OK;
+  size_t size = strlen(path) + 1;
+  c->config.wisdom_path = NULL;
+  c->wisdom_path = c->allocator.alloc(c->allocator.user, size, 1);
+  if (!c->wisdom_path) return core_fail(ATTN_ERROR_MEMORY, "config.wisdom_path could not be copied");
+  c->config.wisdom_path = memcpy(c->wisdom_path, path, size);
+  return ATTN_OK;
 }
 
 static attn_status check_config(const attn_config *c) {
@@ -67,6 +81,8 @@ static attn_status check_config(const attn_config *c) {
     return core_fail(ATTN_ERROR_VALUE, "config.objective of value (%d) is unknown", c->objective);
   if ((unsigned)c->autotune >= ATTN_AUTOTUNE_COUNT)
     return core_fail(ATTN_ERROR_VALUE, "config.autotune of value (%d) is unknown", c->autotune);
+  if ((unsigned)c->wisdom >= ATTN_WISDOM_USE_COUNT)
+    return core_fail(ATTN_ERROR_VALUE, "config.wisdom of value (%d) is unknown", c->wisdom);
   if ((unsigned)c->isa >= ATTN_ISA_COUNT)
     return core_fail(ATTN_ERROR_VALUE, "config.isa of value (%d) is no ISA level", c->isa);
   if (c->memory_budget < 0)
@@ -116,6 +132,7 @@ attn_status attn_context_create(const attn_config *config, attn_context **contex
   if (!c) return core_fail(ATTN_ERROR_MEMORY, "a context of %zu bytes could not be allocated", sizeof(*c));
   *c = (attn_context){ .config = effective, .allocator = allocator };
   if (!effective.ignore_environment) status = read_environment(c);
+  if (!status) status = keep_wisdom_path(c);
   if (!status) status = find_hardware(c);
   if (!status && !effective.parallel_for && !effective.capability) {
     c->pool = threads_pool_create(c->threads, &c->allocator);
@@ -125,6 +142,7 @@ attn_status attn_context_create(const attn_config *config, attn_context **contex
   if (!status)
     status = select_state_create(&c->config, &c->capability, c->kernels, c->threads, &c->allocator,
                                  &c->select);
+  if (!status) status = context_wisdom_load(c);
   if (status) {
     attn_context_destroy(c);
     return status;
@@ -136,6 +154,8 @@ attn_status attn_context_create(const attn_config *config, attn_context **contex
 void attn_context_destroy(attn_context *context) {
   if (!context) return;
   core_allocator allocator = context->allocator;
+  context_wisdom_close(context);
+  if (context->wisdom_path) allocator.free(allocator.user, context->wisdom_path);
   if (context->select) select_state_destroy(context->select);
   if (context->pool) threads_pool_destroy(context->pool);
   allocator.free(allocator.user, context);

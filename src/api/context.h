@@ -9,6 +9,7 @@
 #include "core/threads.h"
 #include "kernel/kernel.h"
 #include "select/select.h"
+#include "wisdom/wisdom.h"
 
 struct attn_context {
   attn_config config; /* effective; capability points to the member below */
@@ -18,7 +19,9 @@ struct attn_context {
   int threads;
   threads_pool *pool; /* NULL when the host has its own parallel_for */
   select_state *select;
-  int verbose; /* ATTN_VERBOSE */
+  wisdom *wisdom;    /* NULL: off */
+  char *wisdom_path; /* what config.wisdom_path points to; may be NULL */
+  int verbose;       /* ATTN_VERBOSE */
 };
 
 struct attn_plan {
@@ -33,5 +36,14 @@ struct attn_plan {
 /* Sends a line to the context's sink (to standard error where only ATTN_VERBOSE asks for it). */
 void context_log(const attn_context *context, attn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- wisdom_api.c */
+
+/* Reads the files and hands what they say to the selector. */
+attn_status context_wisdom_load(attn_context *context);
+/* Saves where the configuration wants it. */
+void context_wisdom_close(attn_context *context);
+void context_wisdom_record(attn_context *context, const attn_problem *problem,
+                           const char *implementation, double seconds);
 
 #endif

@@ -45,7 +45,9 @@ attn_status attn_select_simple(attn_context *context, int64_t seq_len, int64_t h
 attn_status attn_record(attn_context *context, const attn_problem *problem,
                         const char *implementation, double seconds) {
   if (!context) return core_fail(ATTN_ERROR_NULL, "context is NULL");
-  return select_record(context->select, problem, implementation, seconds);
+  attn_status status = select_record(context->select, problem, implementation, seconds);
+  if (!status) context_wisdom_record(context, problem, implementation, seconds);
+  return status;
 }
 
 int attn_record_count(const attn_context *context) {
@@ -53,7 +55,9 @@ int attn_record_count(const attn_context *context) {
 }
 
 void attn_record_clear(attn_context *context) {
-  if (context) select_record_clear(context->select);
+  if (!context) return;
+  select_record_clear(context->select);
+  if (context->wisdom) wisdom_clear_times(context->wisdom);
 }
 
 void attn_cache_clear(attn_context *context) {

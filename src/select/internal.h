@@ -7,7 +7,7 @@
 
 #include "select/select.h"
 
-enum { HISTORY_CAPACITY = 1000, CACHE_CAPACITY = 512 };
+enum { HISTORY_CAPACITY = SELECT_HISTORY, CACHE_CAPACITY = 512 };
 
 /* ---- cost.c: what a backend_cost takes on a capability */
 

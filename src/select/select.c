@@ -114,6 +114,14 @@ attn_status select_run_named(select_state *s, const attn_problem *resolved,
   return rank_problem(s, &query, history_key_of(&key), rec);
 }
 
+bool select_full_name(const select_state *s, const char *implementation,
+                      char name[ATTN_IMPLEMENTATION_NAME]) {
+  attn_backend backend;
+  const backend_implementation *impl = find_named(s, implementation, &backend);
+  if (impl && name) select_name(impl, s->capability, s->kernels, name);
+  return impl != NULL;
+}
+
 attn_status select_record(select_state *s, const attn_problem *problem, const char *implementation,
                           double seconds) {
   attn_problem resolved;

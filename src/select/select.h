@@ -9,6 +9,8 @@
 
 typedef struct select_state select_state;
 
+enum { SELECT_HISTORY = 1000 }; /* records that are kept */
+
 /* `config` and `capability` must outlive the state. `kernels` NULL unless the device is a CPU. */
 attn_status select_state_create(const attn_config *config, const attn_capability *capability,
                                 const struct kernel_table *kernels, int threads,
@@ -28,6 +30,9 @@ const backend_implementation *select_find(const select_state *state,
 
 attn_status select_record(select_state *state, const attn_problem *problem,
                           const char *implementation, double seconds);
+/* Whether that implementation is on the device; `name` (may be NULL) receives its full name. */
+bool select_full_name(const select_state *state, const char *implementation,
+                      char name[ATTN_IMPLEMENTATION_NAME]);
 int select_record_count(select_state *state);
 void select_record_clear(select_state *state);
 void select_cache_clear(select_state *state);
