@@ -36,6 +36,7 @@ if(ATTN_KERNELS STREQUAL "x86")
   set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
   attn_isa_flags(avx512 ${avx512})
   attn_isa_flags(avx512_bf16 ${avx512} -mavx512bf16)
+  attn_isa_flags(amx ${avx512} -mavx512bf16 -mamx-tile -mamx-bf16)
 elseif(ATTN_KERNELS STREQUAL "arm" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   # Scheduled before registers are assigned, the score loop copies 8 accumulators a round for want of one.
   attn_isa_flags(neon -fno-schedule-insns)

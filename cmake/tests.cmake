@@ -14,6 +14,16 @@ foreach(file ${UNIT_TESTS})
 endforeach()
 include(${CMAKE_SOURCE_DIR}/tests/unit/fake/fake.cmake)
 
+# The AMX kernels on a software model of the tile instructions, for CPUs that have the rest.
+if(ATTN_KERNELS STREQUAL "x86")
+  add_library(amx_model OBJECT ${CMAKE_SOURCE_DIR}/src/kernel/x86/pairs_amx.c)
+  target_include_directories(amx_model PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src
+    ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(amx_model PRIVATE AMX_MODEL="kernel/amx_model.h")
+  target_link_libraries(test_pairs PRIVATE $<TARGET_OBJECTS:amx_model>)
+  target_compile_definitions(test_pairs PRIVATE HAVE_AMX_MODEL)
+endif()
+
 if(ATTN_BUILD_CLI)
   file(GLOB CLI_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/test_*.c)
   if(CMAKE_CROSSCOMPILING) # an emulator does not follow a test that starts the command

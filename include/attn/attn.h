@@ -339,6 +339,7 @@ typedef enum attn_isa {
   ATTN_ISA_AVX2,        /* AVX2 and FMA */
   ATTN_ISA_AVX512,      /* AVX-512 F, BW, DQ, VL */
   ATTN_ISA_AVX512_BF16, /* and AVX512-BF16: bf16 problems in bf16 arithmetic */
+  ATTN_ISA_AMX,         /* and AMX-BF16: the same on matrix tiles */
   ATTN_ISA_NEON,        /* AArch64 Advanced SIMD */
   ATTN_ISA_COUNT
 } attn_isa;

@@ -25,8 +25,8 @@ static const struct {
 
 static const char *const devices[ATTN_DEVICE_TYPE_COUNT] = { "cpu", "cuda", "rocm", "metal",
                                                              "xpu" };
-static const char *const isas[ATTN_ISA_COUNT] = { "auto",   "scalar",     "avx2",
-                                                  "avx512", "avx512bf16", "neon" };
+static const char *const isas[ATTN_ISA_COUNT] = { "auto",   "scalar",     "avx2", "avx512",
+                                                  "avx512bf16", "amx",    "neon" };
 
 const char *attn_backend_name(attn_backend backend) {
   return (unsigned)backend < ATTN_BACKEND_COUNT ? backends[backend].name : NULL;

@@ -15,6 +15,8 @@ attn_isa hardware_isa(int flags) {
   const int avx512 =
       avx2 | ATTN_CPU_AVX512F | ATTN_CPU_AVX512BW | ATTN_CPU_AVX512DQ | ATTN_CPU_AVX512VL;
   const int bf16 = avx512 | ATTN_CPU_AVX512BF16;
+  const int amx = bf16 | ATTN_CPU_AMX_TILE | ATTN_CPU_AMX_BF16;
+  if ((flags & amx) == amx) return ATTN_ISA_AMX;
   if ((flags & bf16) == bf16) return ATTN_ISA_AVX512_BF16;
   if ((flags & avx512) == avx512) return ATTN_ISA_AVX512;
   if ((flags & avx2) == avx2) return ATTN_ISA_AVX2;

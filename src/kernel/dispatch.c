@@ -3,6 +3,10 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* This architecture's levels, oldest to newest. A new ISA is its kernels and a line here. */
 #if defined(__x86_64__)
@@ -14,6 +18,17 @@ static bool has_avx512(void) {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 static bool has_avx512_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+/* Linux lends tiles on request, to the whole process, and refuses where an alternate signal stack could not
+ * hold them. */
+static bool has_amx(void) {
+#if defined(__linux__)
+  enum { REQUEST = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return has_avx512_bf16() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+  return false;
+#endif
+}
 #endif
 static bool has_base(void) { return true; }
 
@@ -26,6 +41,7 @@ static const struct level {
   { &kernel_avx2, has_avx2 },
   { &kernel_avx512, has_avx512 },
   { &kernel_avx512_bf16, has_avx512_bf16 },
+  { &kernel_amx, has_amx },
 #elif defined(__aarch64__)
   { &kernel_neon, has_base }, // every AArch64 CPU has it
 #endif

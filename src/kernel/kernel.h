@@ -120,7 +120,7 @@ extern const kernel_table kernel_scalar;
 extern const kernel_pairs
     kernel_pairs_scalar; /* what pairs mean; in no level, f32 is as fast there */
 #if defined(__x86_64__)
-extern const kernel_table kernel_avx2, kernel_avx512, kernel_avx512_bf16;
+extern const kernel_table kernel_avx2, kernel_avx512, kernel_avx512_bf16, kernel_amx;
 #elif defined(__aarch64__)
 extern const kernel_table kernel_neon;
 #endif

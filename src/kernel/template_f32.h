@@ -6,7 +6,7 @@
  *   COLS_1, COLS_2           value columns of a group, likewise
  *   NARROW_KEYS_2, _4        keys of a narrow score group for 2 and 4 rows
  *   NARROW_COLS_4            vectors of value columns of a narrow group for 4 rows
- *   PAIRS                    if its vector words include those of template_pairs.h
+ *   PAIRS                    where the ISA has bf16 arithmetic: the header that defines pairs_table
  * and, where K and V are better read a vector at a time than by a broadcast an element,
  *   ELEMENTS, vf_element     elements read at once; p[i] in every lane, where p[0 .. n) may be read
  */
@@ -299,7 +299,7 @@ static void store_rows(const float *ot, int64_t dim, int vectors, const float *f
 
 #include "kernel/template_narrow.h"
 #ifdef PAIRS
-#include "kernel/template_pairs.h"
+#include PAIRS
 #endif
 
 const kernel_table TABLE = {

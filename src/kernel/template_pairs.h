@@ -12,19 +12,7 @@
  *   vp_as_vf, vf_as_vp     the same bits
  */
 
-static void pairs_load_queries(const uint16_t *const *rows, int vectors, int64_t dim,
-                               uint32_t *qt) {
-  const int64_t lanes = (int64_t)vectors * VW;
-  for (int v = 0; v < vectors; v++, rows += VW, qt += VW)
-    for (int64_t c = 0; c < dim; c += 2 * VW) {
-      int64_t n = dim - c < 2 * VW ? dim - c : 2 * VW;
-      vf r[VW];
-      for (int i = 0; i < VW; i++)
-        r[i] = rows[i] ? vp_as_vf(vp_load_part(rows[i] + c, n)) : vf_zero();
-      vf_transpose(r);
-      for (int64_t i = 0; 2 * i < n; i++) vp_store(qt + (c / 2 + i) * lanes, vf_as_vp(r[i]));
-    }
-}
+#include "kernel/template_pairs_load.h"
 
 INLINE void pairs_scores_group(const uint16_t *k, int64_t ldk, const uint32_t *qt, int64_t dim,
                                const int nv, const int nk, vf scale, float *p,
@@ -70,17 +58,6 @@ static void pairs_scores(const uint16_t *k, int64_t ldk, int keys, const uint32_
     pairs_scores_all(k, ldk, keys, qt, dim, 2, KEYS_2, scale, p, row_max);
   else
     pairs_scores_all(k, ldk, keys, qt, dim, 1, KEYS_1, scale, p, row_max);
-}
-
-static void pairs_pack_weights(const float *p, int keys, int vectors, uint32_t *w) {
-  for (int j = 0; j < keys; j += 2, p += 2 * vectors * VW, w += vectors * VW) {
-    vf even[KERNEL_MAX_VECTORS], odd[KERNEL_MAX_VECTORS];
-    for (int v = 0; v < vectors; v++) { // all before the first store, which may be over them
-      even[v] = vf_load(p + v * VW);
-      odd[v] = j + 1 < keys ? vf_load(p + (vectors + v) * VW) : vf_zero();
-    }
-    for (int v = 0; v < vectors; v++) vp_store(w + v * VW, vp_round(even[v], odd[v]));
-  }
 }
 
 /* packed[j / 2][c] = v[j, j + 1][c] */

@@ -166,6 +166,18 @@ static void masked_round(const kernel_table *t) {
   shape_free(&s);
 }
 
+#if defined(HAVE_AMX_MODEL)
+extern const kernel_table kernel_amx_model;
+#endif
+
+/* The AMX kernels on their software model, where the CPU has what they need beside tiles; else NULL. */
+static const kernel_table *amx_model(void) {
+#if defined(HAVE_AMX_MODEL)
+  if (kernel_exact(ATTN_ISA_AVX512_BF16)) return &kernel_amx_model;
+#endif
+  return NULL;
+}
+
 static void for_each_level(void (*round)(const kernel_table *)) {
   attn_kernel_info levels[16];
   int count = attn_kernels(levels, 16);
@@ -173,6 +185,7 @@ static void for_each_level(void (*round)(const kernel_table *)) {
     const kernel_table *t = kernel_exact(levels[i].isa);
     for (int r = 0; t && t->pairs && r < ROUNDS; r++) round(t);
   }
+  for (int r = 0; amx_model() && r < ROUNDS; r++) round(amx_model());
   kernel_table portable = kernel_scalar; // so that the test itself is tested everywhere
   portable.pairs = &kernel_pairs_scalar;
   for (int r = 0; r < ROUNDS / 4; r++) round(&portable);
@@ -208,6 +221,8 @@ static void test_selfcheck_catches_a_wrong_kernel(void **unused) {
   assert_non_null(kernel_selfcheck(&wrong));
   pairs = kernel_pairs_scalar, pairs.values_masked = leaky;
   assert_non_null(kernel_selfcheck(&wrong));
+  if (amx_model()) assert_null(kernel_selfcheck(amx_model()));
+  else print_message("amx: not tested, this CPU lacks AVX512-BF16\n");
 }
 
 int main(void) {

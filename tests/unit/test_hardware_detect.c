@@ -104,8 +104,7 @@ static void test_flags_agree_with_the_system(void **state) {
 #else
   if (linux_says("avx512f") == 1 && linux_says("avx512bw") == 1 && linux_says("avx512dq") == 1 &&
       linux_says("avx512vl") == 1)
-    assert_int_equal(cpu.isa, cpu.isa_flags & ATTN_CPU_AVX512BF16 ? ATTN_ISA_AVX512_BF16
-                                                                  : ATTN_ISA_AVX512);
+    assert_true(cpu.isa >= ATTN_ISA_AVX512 && cpu.isa <= ATTN_ISA_AMX);
   else if (linux_says("avx2") == 0)
     assert_int_equal(cpu.isa, ATTN_ISA_SCALAR);
 #endif

@@ -91,6 +91,8 @@ static void test_the_level_needs_all_of_its_parts(void **state) {
   assert_int_equal(hardware_isa(AVX2 | AVX512), ATTN_ISA_AVX512);
   assert_int_equal(hardware_isa(AVX2 | AVX512 | ATTN_CPU_AVX512BF16), ATTN_ISA_AVX512_BF16);
   assert_int_equal(hardware_isa(AVX2 | ATTN_CPU_AVX512BF16), ATTN_ISA_AVX2);
+  assert_int_equal(hardware_isa(AVX2 | AVX512 | AMX), ATTN_ISA_AVX512);
+  assert_int_equal(hardware_isa(AVX2 | AVX512 | AMX | ATTN_CPU_AVX512BF16), ATTN_ISA_AMX);
   const int parts2[] = { ATTN_CPU_AVX2, ATTN_CPU_FMA, ATTN_CPU_F16C };
   for (size_t i = 0; i < 3; i++) {
     assert_int_equal(hardware_isa(AVX2 & ~parts2[i]), ATTN_ISA_SCALAR);

@@ -49,7 +49,7 @@ static void test_backends(void **state) {
 static void test_devices_and_isas(void **state) {
   (void)state;
   static const char *const devices[] = { "cpu", "cuda", "rocm", "metal", "xpu" };
-  static const char *const isas[] = { "auto", "scalar", "avx2", "avx512", "avx512bf16", "neon" };
+  static const char *const isas[] = { "auto", "scalar", "avx2", "avx512", "avx512bf16", "amx", "neon" };
   assert_int_equal(sizeof(devices) / sizeof(devices[0]), ATTN_DEVICE_TYPE_COUNT);
   assert_int_equal(sizeof(isas) / sizeof(isas[0]), ATTN_ISA_COUNT);
   for (int i = 0; i < ATTN_DEVICE_TYPE_COUNT; i++)

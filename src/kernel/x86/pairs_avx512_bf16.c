@@ -5,7 +5,7 @@
 #define ISA_ID ATTN_ISA_AVX512_BF16
 #define ISA_NAME "avx512bf16"
 #define TABLE kernel_avx512_bf16
-#define PAIRS
+#define PAIRS "kernel/template_pairs.h"
 #define KEYS_1 16
 #define KEYS_2 8
 #define COLS_1 16
