@@ -12,8 +12,15 @@
 #include "kernel/template_pairs_load.h"
 
 enum { TILE = 16, TILE_PAIRS = 16, TILE_KEYS = 32, TILE_BYTES = 64 };
-/* Registers: sums of two row tiles by two vectors, then two A and two B. */
-enum { C00, C01, C10, C11, A0, A1, B0, B1 };
+/* Registers: sums of two row tiles by two vectors, then two A and two B. Macros, as they end up in names. */
+#define C00 0
+#define C01 1
+#define C10 2
+#define C11 3
+#define A0 4
+#define A1 5
+#define B0 6
+#define B1 7
 
 /* The memory form that LDTILECFG reads (Intel SDM, volume 2, LDTILECFG). */
 typedef struct tile_config {
