@@ -88,7 +88,7 @@ static int32_t *offsets(bench_data *d, int64_t batch, int64_t total, int64_t lon
   int32_t *p = take(d, (batch + 1) * (int64_t)sizeof(int32_t));
   double n = (double)batch, power = total ? (double)longest * n / (double)total : 1;
   for (int64_t i = 0; p && i <= batch; i++)
-    p[i] = (int32_t)(batch ? (double)total * (1 - pow(1 - (double)i / n, power)) : 0);
+    p[i] = (int32_t)(batch ? floor((double)total * (1 - pow(1 - (double)i / n, power)) + 0.5) : 0);
   return p;
 }
 

@@ -12,7 +12,7 @@ static const char help[] =
     "choice over that of the fastest. With SHAPE: on those problems.\n\n"
     "  --shapes N         random problems (60);  --seed S (1)\n"
     "  --time-limit S     no new problem after so many seconds (none)\n"
-    "  --min-time S       timed calls of each problem (0.3)\n"
+    "  --min-time S       timed calls of each problem (0.5)\n"
     "  --tuned            tell the selector the measured times, then choose and measure afresh\n"
     "  --details          every problem with the times of all its implementations\n"
     "  --threads N        (the cores there are)\n"
@@ -186,7 +186,7 @@ static int run(const cli_common *c, const regret_options *o) {
 
 int cmd_regret(int argc, char **argv) {
   cli_common c = { 0 };
-  regret_options o = { .shapes = 60, .seed = 1, .min_time = 0.3 };
+  regret_options o = { .shapes = 60, .seed = 1, .min_time = 0.5 };
   const cli_option options[] = { { "--shapes", CLI_INT, &o.shapes },
                                  { "--seed", CLI_INT, &o.seed },
                                  { "--time-limit", CLI_FLOAT, &o.time_limit },

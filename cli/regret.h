@@ -28,7 +28,7 @@ typedef struct regret_case {
 } regret_case;
 
 /* Selects, then times the choice and its alternatives by turns: for `seconds` of calls in all, or
- * three rounds if those take longer. With `tuned` that is done twice, the selector having been told
+ * seven rounds if those take longer. With `tuned` that is done twice, the selector having been told
  * the first times before the second. CLI_OK, or CLI_FAILED after saying why. */
 int regret_measure(const cli_common *c, attn_context *context, double seconds, bool tuned,
                    regret_case *out);

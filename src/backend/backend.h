@@ -12,6 +12,7 @@
 #include "core/problem.h"
 
 struct kernel_table;
+struct engine_rates;
 
 /* What selection asks about. */
 typedef struct backend_query {
@@ -21,6 +22,7 @@ typedef struct backend_query {
   const attn_config *config;   /* effective */
   const struct kernel_table *kernels; /* CPU: the table in use (the best there is, for a profile) */
   int threads;                 /* most threads a call may use */
+  const struct engine_rates *rates;   /* CPU: what elementary operations take here; NULL: defaults */
 } backend_query;
 
 enum { BACKEND_MAX_REASONS = 32 };
@@ -41,6 +43,7 @@ typedef struct backend_cost {
   double efficiency;  /* share of the peak that the inner loop reaches; (0, 1] */
   attn_dtype compute; /* whose peak counts: ATTN_F32, F16, BF16, F8E4M3 */
   int launches;       /* of GPU kernels; 0 on the CPU */
+  double work_seconds; /* CPU: of one core doing all of it, in place of flops, peak and efficiency */
   double overhead;    /* other seconds: forks, calls, set-up */
   double items;       /* equal work items that can run side by side */
   double item_seconds; /* of each item beside its arithmetic: first loads, last stores */

@@ -44,6 +44,9 @@ typedef struct engine_tile {
   float *qt, *ot;
 } engine_tile;
 
+/* Whether the kernels read rows of K (or V) in place. Those of bf16 arithmetic want whole pairs of K. */
+bool engine_side_direct(const attn_problem *problem, engine_tiles tiles, bool value);
+
 engine_scratch engine_scratch_get(const engine_call *call, void *memory);
 
 /* Fills the tile's lanes with rows from `row` on, at most to row_end, and loads its queries. */

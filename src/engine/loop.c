@@ -14,13 +14,11 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + KERNEL_ALIGN - 1) / KERNEL_ALIGN * KERNEL_ALIGN;
 }
 
-/* Whether the kernels read rows in place. Those of bf16 arithmetic want whole pairs of K. */
-static bool side_direct(const attn_problem *p, const attn_strides *strides, engine_tiles tiles,
-                        bool value) {
+bool engine_side_direct(const attn_problem *p, engine_tiles tiles, bool value) {
   bool readable = p->kv_dtype == ATTN_F32 ||
                   (tiles.narrow && (p->kv_dtype == ATTN_F16 || p->kv_dtype == ATTN_BF16)) ||
                   (tiles.pairs && (value || p->head_dim % 2 == 0));
-  return readable && strides->col == 1;
+  return readable && (value ? p->v_strides.col : p->k_strides.col) == 1;
 }
 
 static bool query_direct(const attn_problem *p, engine_tiles tiles) {
@@ -36,8 +34,8 @@ static int64_t lay_out(const attn_problem *p, int lanes, engine_tiles tiles,
                        const kernel_pairs *pairs, char *memory, engine_scratch *out) {
   int64_t at = 0, f = (int64_t)sizeof(float), block = (int64_t)tiles.keys * lanes * f;
   bool gathered = p->page_size || p->prefix; // a block of keys may lie in several pieces
-  bool buffered_k = !side_direct(p, &p->k_strides, tiles, false) || gathered;
-  bool buffered_v = !side_direct(p, &p->v_strides, tiles, true) || gathered;
+  bool buffered_k = !engine_side_direct(p, tiles, false) || gathered;
+  bool buffered_v = !engine_side_direct(p, tiles, true) || gathered;
   bool buffered_rows = !query_direct(p, tiles) || !out_direct(p);
   engine_scratch s;
 #define PLACE(field, type, bytes)                                                                  \
@@ -94,7 +92,7 @@ static engine_side side_get(const attn_problem *p, const attn_io *io, bool value
                         .strides = *strides,
                         .dim = value ? p->head_dim_v : p->head_dim,
                         .dtype = p->kv_dtype,
-                        .direct = side_direct(p, strides, tiles, value) && !scaled,
+                        .direct = engine_side_direct(p, tiles, value) && !scaled,
                         .scales = scales };
 }
 

@@ -36,9 +36,8 @@ engine_schedule engine_plan_schedule(const backend_plan *plan);
 void engine_schedule_execute(const backend_plan *plan, const attn_io *io, void *workspace,
                              const backend_parallel *parallel);
 
-/* Prices a schedule (flops with padding, bytes with re-reads, items); `efficiency` is the share of
- * the f32 peak that the inner loops reach at large head_dim. */
+/* Prices a schedule by what it does (engine/work.h). */
 void engine_schedule_estimate(const backend_query *query, const engine_schedule *schedule,
-                              double efficiency, backend_cost *cost);
+                              backend_cost *cost);
 
 #endif

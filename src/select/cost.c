@@ -54,10 +54,15 @@ cost_price cost_of(const backend_cost *cost, const backend_query *query) {
   double bandwidth = c->bandwidth * reached;
   price.overhead = cost->overhead + LAUNCH_SECONDS * cost->launches;
   price.arithmetic =
-      cost->flops / (peak * cost->efficiency * active / total) + waves * cost->item_seconds;
+      cost->work_seconds > 0
+          ? cost->work_seconds / active
+          : cost->flops / (peak * cost->efficiency * active / total) + waves * cost->item_seconds;
   price.memory = cost->bytes / (bandwidth * bandwidth_share(c, price.units));
   double passes = cost->pass_bytes / bandwidth;
-  price.time = price.overhead + fmax(price.arithmetic, price.memory) + passes;
+  // One CPU core does not compute while it waits for most of its loads: their times add up.
+  bool adds = c->device == ATTN_DEVICE_CPU;
+  price.time = price.overhead + passes +
+               (adds ? price.arithmetic + price.memory : fmax(price.arithmetic, price.memory));
   price.memory += passes;
   return price;
 }

@@ -73,11 +73,12 @@ static void given_shapes(void **state) {
   (void)state;
   json_t *o = parsed(succeeds("regret '--heads 2 --seq 40 --dim 16' '--seq 1:600 --dim 32 --dtype "
                               "bf16' '--batch 3 --heads 2 --varlen 20:20 --seq 12 --dim 8' "
+                              "'--batch 7 --heads 2 --varlen 7:63 --seq 1:9 --dim 8' "
                               "--threads 2 --min-time 0 --details --json"));
-  check_summary(o, 3);
+  check_summary(o, 4);
   const json_t *cases = json_object_get(o, "cases"), *k, *t;
   size_t i, j;
-  assert_int_equal(json_array_size(cases), 3);
+  assert_int_equal(json_array_size(cases), 4);
   json_array_foreach(cases, i, k) {
     double best = INFINITY, chosen = NAN;
     const char *name = json_string_value(json_object_get(k, "chosen"));

@@ -40,7 +40,7 @@ static engine_schedule schedule(const backend_query *query) {
 
 static void estimate(const backend_query *query, backend_cost *cost) {
   engine_schedule s = schedule(query);
-  engine_schedule_estimate(query, &s, 0.90, cost);
+  engine_schedule_estimate(query, &s, cost);
 }
 
 static void plan(const backend_query *query, backend_plan *out) {

@@ -12,7 +12,7 @@
 #include "backend/math/f64.h"
 #include "backend/math/weights.h"
 #include "core/size.h"
-#include "engine/schedule.h"
+#include "engine/work.h"
 
 /* Blocks of keys do not matter to its bits, but its softmax is not the online one of the others. */
 static bool mixes_bits(const backend_query *q, double *value, double *limit) {
@@ -53,15 +53,14 @@ static int64_t workspace_bytes(const attn_problem *p, const engine_schedule *s) 
 }
 
 static void estimate(const backend_query *query, backend_cost *cost) {
+  const attn_problem *p = query->problem;
   engine_schedule s = schedule(query);
-  engine_schedule_estimate(query, &s, 0.80, cost);
-  // Scores are written, read and written by the softmax, and read again.
-  double scores = (double)scores_bytes(query->problem, &s);
-  double cache = (double)query->capability->l2_bytes * s.workers + (double)query->capability->l3_bytes;
-  if (scores > cache) cost->bytes += 4 * scores;
-  if (s.workers > 1) cost->overhead += 2 * 0.5e-6; // two more forks
-  cost->workspace_bytes = workspace_bytes(query->problem, &s);
-  if (query->problem->dtype == ATTN_F64) cost->efficiency *= 0.05; // plain loops
+  engine_work work = { .count = { [ENGINE_CALL] = 1 } };
+  if (p->dtype == ATTN_F64)
+    work.count[ENGINE_F64_MAC] = query->size->score_pairs * (double)(p->head_dim + p->head_dim_v);
+  else engine_work_count(query, &s, true, (double)scores_bytes(p, &s), &work);
+  engine_work_price(query, &s, &work, cost);
+  cost->workspace_bytes = workspace_bytes(p, &s);
 }
 
 static void plan(const backend_query *query, backend_plan *out) {

@@ -17,8 +17,7 @@ static engine_schedule schedule(const backend_query *query) {
 
 static void estimate(const backend_query *query, backend_cost *cost) {
   engine_schedule s = schedule(query);
-  // A block of keys serves one tile: it comes from L2 or L3 instead of L1 (docs/performance.md).
-  engine_schedule_estimate(query, &s, 0.88, cost);
+  engine_schedule_estimate(query, &s, cost);
 }
 
 static void plan(const backend_query *query, backend_plan *out) {

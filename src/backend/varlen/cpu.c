@@ -32,7 +32,7 @@ static int64_t table_bytes(const attn_problem *p) {
 
 static void estimate(const backend_query *query, backend_cost *cost) {
   engine_schedule s = schedule(query);
-  engine_schedule_estimate(query, &s, 0.95, cost);
+  engine_schedule_estimate(query, &s, cost);
   cost->workspace_bytes += table_bytes(query->problem);
 }
 
